@@ -1,0 +1,14 @@
+/** What executions that belong together share. */
+import { z } from 'zod';
+import { idSchema } from './ids.js';
+import { jsonObject } from './json.js';
+
+export const conversationSchema = z.strictObject({
+  id: idSchema,
+  createdAt: z.iso.datetime(),
+  metadata: jsonObject,
+});
+export type Conversation = z.infer<typeof conversationSchema>;
+
+export const createConversationRequestSchema = z.strictObject({ metadata: jsonObject.optional() });
+export type CreateConversationRequest = z.infer<typeof createConversationRequestSchema>;

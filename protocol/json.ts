@@ -1,0 +1,131 @@
+/**
+ * JSON as the contract understands it: what can be written and read back without change. Whatever JavaScript or a
+ * parser would alter in silence (`__proto__`, integers above 2^53, Infinity, `undefined`) is refused here, so that two
+ * different requests never look equal (DESIGN §1, invariant 4).
+ */
+import { z } from 'zod';
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+/** The deepest nesting that is taken. A document of 20,000 levels overflows the stack of half the world's parsers. */
+export const MAX_DEPTH = 128;
+
+/** What is wrong with `value` as JSON, as "path: reason", or undefined when it can be kept exactly. */
+export function jsonProblem(value: unknown, path = '', depth = 0): string | undefined {
+  const at = path === '' ? 'value' : path;
+  if (depth > MAX_DEPTH) return `${at.slice(0, 80)}: nested deeper than ${MAX_DEPTH} levels`;
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return undefined;
+    case 'number':
+      if (!Number.isFinite(value)) return `${at}: ${value} is not a JSON number`;
+      if (Number.isInteger(value) && !Number.isSafeInteger(value))
+        return `${at}: integers beyond ±(2^53 − 1) cannot be kept exactly; send it as a string`;
+      return undefined;
+    case 'object': {
+      if (value === null) return undefined;
+      if (Array.isArray(value)) {
+        for (let i = 0; i < value.length; i++) {
+          const problem = jsonProblem(value[i], `${path}[${i}]`, depth + 1);
+          if (problem !== undefined) return problem;
+        }
+        return undefined;
+      }
+      const prototype: unknown = Object.getPrototypeOf(value);
+      // An object of another realm (a sandbox) has another Object.prototype: what counts is that its chain is short.
+      if (prototype !== null && Object.getPrototypeOf(prototype) !== null) return `${at}: not a plain object`;
+      for (const key of Object.keys(value)) {
+        if (key === '__proto__') return `${at}: the key "__proto__" is not taken`;
+        const problem = jsonProblem((value as JsonObject)[key], path === '' ? key : `${path}.${key}`, depth + 1);
+        if (problem !== undefined) return problem;
+      }
+      return undefined;
+    }
+    default:
+      return `${at}: ${typeof value} is not JSON`;
+  }
+}
+
+/** Any JSON value, passed through untouched. */
+export const jsonValue: z.ZodType<Json, Json> = z.unknown().superRefine((value, ctx) => {
+  const problem = jsonProblem(value);
+  if (problem !== undefined) ctx.addIssue({ code: 'custom', message: problem });
+}) as unknown as z.ZodType<Json, Json>;
+
+/** A JSON object, passed through untouched (zod's own `record` drops a key `__proto__` without a word). */
+export const jsonObject: z.ZodType<JsonObject, JsonObject> = z
+  .unknown()
+  .superRefine((value, ctx) => {
+    const problem =
+      typeof value !== 'object' || value === null || Array.isArray(value)
+        ? 'must be a JSON object'
+        : jsonProblem(value);
+    if (problem !== undefined) ctx.addIssue({ code: 'custom', message: problem });
+  })
+  .meta({ type: 'object' }) as unknown as z.ZodType<JsonObject, JsonObject>;
+
+/** Size of a value as it travels: bytes of its JSON in UTF-8. */
+export function jsonBytes(value: unknown): number {
+  return utf8Bytes(JSON.stringify(value) ?? '');
+}
+
+/** Bytes of a string in UTF-8. No TextEncoder: this also runs in the workflow sandbox, and allocates nothing. */
+export function utf8Bytes(text: string): number {
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit < 0x80) continue;
+    if (unit < 0x800) bytes += 1;
+    else if (unit >= 0xd800 && unit <= 0xdbff && isLowSurrogate(text.charCodeAt(i + 1))) {
+      bytes += 2;
+      i++;
+    } else bytes += 2;
+  }
+  return bytes;
+}
+
+function isLowSurrogate(unit: number): boolean {
+  return unit >= 0xdc00 && unit <= 0xdfff;
+}
+
+/**
+ * Canonical JSON: object keys sorted by code unit, no white space. Equal values have equal text whatever the order of
+ * their keys, which is what request fingerprints compare.
+ */
+export function canonicalJson(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  if (typeof value === 'object' && value !== null) {
+    const members = Object.keys(value)
+      .sort()
+      .map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key] ?? null)}`);
+    return `{${members.join(',')}}`;
+  }
+  return JSON.stringify(value);
+}
+
+/** Through JSON and back: what a reader of the stored form will see. */
+export function throughJson<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value)) as T;
+}
+
+/** The end of `text` whose JSON encoding takes at most `limit` bytes; never starts inside a surrogate pair. */
+export function tailWithin(text: string, limit: number): string {
+  if (text.length * 6 + 2 <= limit || jsonBytes(text) <= limit) return text;
+  let low = Math.max(0, text.length - limit);
+  let high = text.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (jsonBytes(text.slice(middle)) <= limit) high = middle;
+    else low = middle + 1;
+  }
+  return text.slice(isLowSurrogate(text.charCodeAt(low)) ? low + 1 : low);
+}
+
+/** The beginning of `text` in at most `limit` UTF-16 units; never ends inside a surrogate pair. For messages. */
+export function clip(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  const end = limit - 1;
+  return `${text.slice(0, isLowSurrogate(text.charCodeAt(end)) ? end - 1 : end)}…`;
+}

@@ -1,0 +1,52 @@
+/** Whether an answer counts. The reducer checks every one, whoever sent it (DESIGN §1). */
+import { type ActionRequest, responseProblem } from '../action.js';
+import { canonicalJson, jsonBytes } from '../json.js';
+import { isTerminal } from '../lifecycle.js';
+import { MAX_RESPONSE_BYTES } from '../limits.js';
+import type { Respond } from './inputs.js';
+import type { LogState, Verdict } from './state.js';
+
+/**
+ * What comes of `input` in `state`. Repeating the response id that won gives its verdict again; any other id is
+ * judged anew, so of different answers to one action exactly one wins (invariant 9).
+ */
+export function judge(state: LogState, input: Respond): Verdict {
+  const { actionId, response } = input;
+  const open = state.open?.request;
+  if (open?.id === actionId) {
+    const bytes = jsonBytes(response);
+    const problem =
+      bytes > MAX_RESPONSE_BYTES
+        ? `the answer takes ${bytes} bytes; at most ${MAX_RESPONSE_BYTES}`
+        : responseProblem(open, response);
+    return problem === undefined
+      ? { accepted: true }
+      : { accepted: false, code: 'VALIDATION_ERROR', message: `${problem}; the action stays open` };
+  }
+  const ended = Object.hasOwn(state.actions, actionId) ? state.actions[actionId] : undefined;
+  if (ended === undefined)
+    return { accepted: false, code: 'ACTION_NOT_FOUND', message: `no action ${actionId} in ${state.executionId}` };
+  if (ended.how === 'answered' && ended.responseId === input.responseId) return { accepted: true };
+  if (ended.how === 'withdrawn' && (isTerminal(state.state) || state.state === 'cancelling'))
+    return {
+      accepted: false,
+      code: 'INVALID_STATE',
+      message: `action ${actionId} was withdrawn: the execution is ${state.state}`,
+      how: ended.how,
+    };
+  return {
+    accepted: false,
+    code: 'ACTION_ALREADY_RESOLVED',
+    message: `action ${actionId} was ${ended.how} already`,
+    how: ended.how,
+    ...(ended.approved === undefined ? {} : { approved: ended.approved }),
+  };
+}
+
+/** Whether two questions are the same: kind, title and payload, whatever the order of keys. */
+export function sameQuestion(
+  a: Pick<ActionRequest, 'kind' | 'title' | 'payload'>,
+  b: Pick<ActionRequest, 'kind' | 'title' | 'payload'>,
+): boolean {
+  return a.kind === b.kind && a.title === b.title && canonicalJson(a.payload) === canonicalJson(b.payload);
+}

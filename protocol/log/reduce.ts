@@ -1,0 +1,377 @@
+/**
+ * The log's reducer: `reduce(state, input)` is pure, total and version-pinned. The workflow and every reader fold the
+ * same inputs in history order through it, so they cannot disagree (DESIGN §3). What it does not know or does not
+ * allow changes nothing.
+ */
+import type { ActionRequest } from '../action.js';
+import { nativeNameProblem } from '../event.js';
+import { clip, jsonBytes, tailWithin } from '../json.js';
+import { isTerminal } from '../lifecycle.js';
+import {
+  KIB,
+  MAX_ACTIONS,
+  MAX_ARTIFACTS,
+  MAX_MESSAGE_LENGTH,
+  MAX_RECOVERIES,
+  MAX_RECOVERIES_WITHOUT_PROGRESS,
+  MAX_TEXT_BYTES,
+} from '../limits.js';
+import { judge } from './answers.js';
+import { Draft } from './draft.js';
+import { EMPTY_HEAD } from './head.js';
+import {
+  type Announcement,
+  type LogInput,
+  type Mark,
+  markSchema,
+  type ParsedBatchItem,
+  type Respond,
+  type Settled,
+  SIGNALS,
+} from './inputs.js';
+import { type HeldAnswer, type LogRequest, type LogState, REDUCER_VERSION, type Step } from './state.js';
+
+/** Answers that were handed out but not journaled are kept up to here; the oldest go first. */
+const MAX_TAKEN_ANSWER_BYTES = 64 * KIB;
+
+export interface LogIdentity {
+  readonly executionId: string;
+  readonly tenant: string;
+  readonly conversationId: string;
+  readonly providerId: string;
+}
+
+/** The first step of a new execution: `run.queued`. */
+export function begin(identity: LogIdentity, request: LogRequest): Step {
+  const draft = new Draft({
+    version: REDUCER_VERSION,
+    ...identity,
+    request,
+    state: 'queued',
+    sequence: 0,
+    head: EMPTY_HEAD,
+    attempt: 1,
+    hasStarted: false,
+    recovering: false,
+    recoveries: { total: 0, sinceEntry: 0 },
+    actions: {},
+    answers: [],
+    artifacts: [],
+    journal: { count: 0, bytes: 0, entries: [] },
+    resumePoint: { sequence: 0, text: '', textBytes: 0, textCut: false },
+    text: '',
+    textBytes: 0,
+    textCut: false,
+  });
+  draft.emit({ type: 'run.queued', data: { providerId: identity.providerId } });
+  return draft.step();
+}
+
+/** One input. Total: it never throws, and an input that it cannot take leaves the state as it is. */
+export function reduce(state: LogState, input: LogInput): Step {
+  if (input.kind === 'mark') {
+    const mark = markSchema.safeParse(input.mark);
+    return mark.success ? reduceMark(state, mark.data) : unchanged(state);
+  }
+  switch (input.name) {
+    case 'announce': {
+      const parsed = SIGNALS.announce.safeParse(input.args[0]);
+      return parsed.success ? announce(state, parsed.data) : unchanged(state);
+    }
+    case 'append': {
+      const parsed = SIGNALS.append.safeParse(input.args[0]);
+      return parsed.success ? append(state, parsed.data.token, parsed.data.batch, parsed.data.items) : unchanged(state);
+    }
+    case 'respond': {
+      const parsed = SIGNALS.respond.safeParse(input.args[0]);
+      return parsed.success ? respond(state, parsed.data) : unchanged(state);
+    }
+    case 'cancel': {
+      // From the Temporal UI the argument is often missing, or a bare text: the wish to cancel is clear all the same.
+      const argument = input.args[0];
+      const parsed = SIGNALS.cancel.safeParse(typeof argument === 'string' ? { reason: argument } : argument);
+      return cancel(state, parsed.success ? parsed.data.reason : undefined);
+    }
+    default:
+      return unchanged(state);
+  }
+}
+
+function unchanged(state: LogState): Step {
+  return { state, events: [], entries: [] };
+}
+
+function announce(state: LogState, announcement: Announcement): Step {
+  if (isTerminal(state.state) || announcement.attempt !== state.attempt || state.host !== undefined)
+    return unchanged(state);
+  const draft = new Draft(state);
+  const { attempt, token, queue, watchQueue, providerVersion, capabilities, recovery, effectiveConfig } = announcement;
+  draft.state.host = {
+    attempt,
+    token,
+    queue,
+    watchQueue,
+    providerVersion,
+    capabilities,
+    recovery,
+    lastBatch: 0,
+    started: false,
+    suspended: false,
+  };
+  draft.state.effectiveConfig = effectiveConfig;
+  draft.accept('announce', [attempt, token]);
+  if (state.state === 'queued') draft.moveTo('starting');
+  return draft.step();
+}
+
+function append(state: LogState, token: string, batch: number, items: readonly ParsedBatchItem[]): Step {
+  if (state.host === undefined || state.host.token !== token || batch <= state.host.lastBatch) return unchanged(state);
+  const draft = new Draft(state);
+  draft.state.host = { ...state.host, lastBatch: batch };
+  for (const item of items) {
+    const host = draft.state.host;
+    // Once it is decided that the run ends, nothing more of the provider enters the log.
+    if (host === undefined || host.suspended || draft.state.ending !== undefined || isTerminal(draft.state.state))
+      break;
+    appendItem(draft, item, host.attempt);
+  }
+  return draft.step();
+}
+
+function appendItem(draft: Draft, item: ParsedBatchItem, attempt: number): void {
+  const state = draft.state;
+  if (item.kind === 'started') return started(draft, attempt, item.took);
+  if (!state.host?.started) return;
+  switch (item.kind) {
+    case 'text':
+      draft.addText(item.text);
+      return draft.emit({ type: 'output.text.delta', data: { text: item.text } });
+    case 'native':
+      if (nativeNameProblem(item.data.name) !== undefined) return;
+      return draft.emit({ type: 'provider.event', data: item.data });
+    case 'artifact':
+      // Already there: a recovered attempt made it again. (The host refuses a provider's own duplicate.)
+      if (state.artifacts.includes(item.artifact.id) || state.artifacts.length >= MAX_ARTIFACTS) return;
+      state.artifacts = [...state.artifacts, item.artifact.id];
+      return draft.emit({ type: 'artifact.created', data: item.artifact });
+    case 'action':
+      return openAction(draft, item.action, attempt, item.suspend);
+    case 'adopt':
+      return adopt(draft, item.actionId, attempt, item.suspend);
+    case 'withdraw':
+      if (state.open?.request.id === item.actionId) draft.withdrawOpen(true);
+      return;
+    case 'taken':
+      return take(draft, item.actionId, attempt);
+    case 'record':
+      draft.addEntry(item.entry);
+      // What this attempt was told before it recorded is part of what it recorded.
+      state.answers = state.answers.filter((answer) => answer.takenBy !== attempt);
+      return draft.setResumePoint();
+    case 'session':
+      state.session = item.session;
+      return draft.accept('session', item.session);
+    case 'completed':
+      return complete(draft, item);
+    case 'failed':
+      return draft.finish({
+        type: 'run.failed',
+        data: { code: item.code, message: clip(item.message, MAX_MESSAGE_LENGTH) },
+      });
+    default:
+      return item satisfies never;
+  }
+}
+
+function started(draft: Draft, attempt: number, took: string | undefined): void {
+  const state = draft.state;
+  const host = state.host;
+  if (host === undefined || host.started) return;
+  state.host = { ...host, started: true };
+  draft.accept('started', attempt);
+  if (!state.hasStarted) {
+    state.hasStarted = true;
+    draft.moveTo('running');
+    const { providerVersion, capabilities } = host;
+    draft.emit({
+      type: 'run.started',
+      data: { providerId: state.providerId, providerVersion, capabilities: { ...capabilities } },
+    });
+  }
+  if (state.recovering) {
+    state.recovering = false;
+    draft.returnToResumePoint();
+    draft.emit({
+      type: 'provider.event',
+      data: { name: 'runtime.recovered', attempt, resumedFrom: state.resumePoint.sequence },
+    });
+  }
+  if (took !== undefined) take(draft, took, attempt);
+}
+
+function complete(draft: Draft, item: Extract<ParsedBatchItem, { kind: 'completed' }>): void {
+  const state = draft.state;
+  const given = item.finalOutput ?? state.text;
+  const finalOutput = tailWithin(given, MAX_TEXT_BYTES);
+  const cut = finalOutput.length < given.length || item.truncated || (item.finalOutput === undefined && state.textCut);
+  const truncated = cut ? { truncated: true as const } : {};
+  draft.withdrawOpen(false);
+  draft.emit({ type: 'output.text.done', data: { text: finalOutput, ...truncated } });
+  draft.finish({ type: 'run.completed', data: { finalOutput, ...truncated } });
+  if (item.usage !== undefined) state.result = { finalOutput, usage: item.usage };
+}
+
+function openAction(draft: Draft, action: ActionRequest, attempt: number, suspend: boolean): void {
+  const state = draft.state;
+  if (Object.hasOwn(state.actions, action.id) || Object.keys(state.actions).length >= MAX_ACTIONS) return;
+  if (state.open !== undefined) {
+    if (state.open.attempt === attempt) return;
+    draft.withdrawOpen(true);
+  }
+  state.open = { request: action, attempt, suspended: suspend };
+  draft.moveTo(action.kind === 'approval' ? 'awaiting_approval' : 'awaiting_input');
+  draft.emit({ type: 'action.required', data: action });
+  if (suspend) suspendHost(draft);
+}
+
+function adopt(draft: Draft, actionId: string, attempt: number, suspend: boolean): void {
+  const state = draft.state;
+  if (state.open?.request.id === actionId) {
+    state.open = { ...state.open, attempt, suspended: suspend };
+  } else if (state.answers.some((answer) => answer.action.id === actionId)) {
+    state.answers = state.answers.map((answer) =>
+      answer.action.id === actionId ? { ...answer, attempt, suspended: suspend } : answer,
+    );
+  } else return;
+  draft.accept('adopt', [actionId, attempt]);
+  if (suspend) suspendHost(draft);
+}
+
+/** The attempt ends with this action: its answer starts the next one. */
+function suspendHost(draft: Draft): void {
+  if (draft.state.host !== undefined) draft.state.host = { ...draft.state.host, suspended: true };
+  draft.setResumePoint();
+}
+
+function take(draft: Draft, actionId: string, attempt: number): void {
+  const state = draft.state;
+  if (!state.answers.some((answer) => answer.action.id === actionId)) return;
+  const answers = state.answers.map((answer) =>
+    answer.action.id === actionId ? { ...answer, takenBy: attempt } : answer,
+  );
+  // Without recovery no later attempt can need it.
+  state.answers =
+    state.host?.recovery === 'journal' ? boundTaken(answers) : answers.filter((a) => a.action.id !== actionId);
+  draft.accept('taken', [actionId, attempt]);
+}
+
+function boundTaken(answers: readonly HeldAnswer[]): readonly HeldAnswer[] {
+  const bytes = answers.map((answer) => (answer.takenBy === undefined ? 0 : jsonBytes(answer)));
+  let excess = bytes.reduce((sum, size) => sum + size, 0) - MAX_TAKEN_ANSWER_BYTES;
+  return answers.filter((_, i) => {
+    const size = bytes[i] ?? 0;
+    if (excess <= 0 || size === 0) return true;
+    excess -= size;
+    return false;
+  });
+}
+
+function respond(state: LogState, input: Respond): Step {
+  const verdict = judge(state, input);
+  const outcome = { responseId: input.responseId, verdict };
+  const open = state.open;
+  if (!verdict.accepted || open?.request.id !== input.actionId) return { ...unchanged(state), verdict: outcome };
+  const draft = new Draft(state);
+  const approved = open.request.kind === 'approval' ? input.response.approved : undefined;
+  const known = approved === undefined ? {} : { approved };
+  draft.endAction(input.actionId, { how: 'answered', responseId: input.responseId, ...known });
+  draft.accept('answer', [input.responseId, input.response]);
+  draft.state.answers = [
+    ...state.answers,
+    { action: open.request, response: input.response, suspended: open.suspended, attempt: open.attempt },
+  ];
+  draft.moveTo('running');
+  draft.emit({ type: 'action.responded', data: { actionId: input.actionId, ...known } });
+  return { ...draft.step(), verdict: outcome };
+}
+
+function cancel(state: LogState, reason: string | undefined): Step {
+  if (isTerminal(state.state) || state.ending !== undefined) return unchanged(state);
+  const draft = new Draft(state);
+  const given = reason === undefined || reason === '' ? {} : { reason: clip(reason, MAX_MESSAGE_LENGTH) };
+  draft.withdrawOpen(false);
+  draft.moveTo('cancelling');
+  draft.state.ending = { by: 'cancel', ...given };
+  draft.accept('ending', draft.state.ending);
+  return draft.step();
+}
+
+function reduceMark(state: LogState, mark: Mark): Step {
+  if (isTerminal(state.state)) return unchanged(state);
+  switch (mark.kind) {
+    case 'attempt': {
+      const draft = new Draft(state);
+      draft.state.attempt = mark.attempt;
+      delete draft.state.host;
+      draft.accept('attempt', mark.attempt);
+      return draft.step();
+    }
+    case 'settled':
+      return mark.attempt === state.attempt ? settled(state, mark.result) : unchanged(state);
+    case 'cancel_requested':
+      return cancel(state, undefined);
+    case 'timeout': {
+      if (state.ending !== undefined) return unchanged(state);
+      const draft = new Draft(state);
+      draft.withdrawOpen(false);
+      draft.state.ending = { by: 'timeout' };
+      draft.accept('ending', draft.state.ending);
+      return draft.step();
+    }
+    case 'stopped': {
+      if (state.ending === undefined) return unchanged(state);
+      const draft = new Draft(state);
+      if (state.ending.by === 'timeout') {
+        const message = `not finished within ${state.request.timeoutSeconds} s of its creation`;
+        draft.finish({ type: 'run.failed', data: { code: 'EXECUTION_TIMEOUT', message } });
+      } else {
+        const reason = state.ending.reason === undefined ? {} : { reason: state.ending.reason };
+        draft.finish({ type: 'run.cancelled', data: { ...reason, confirmation: mark.confirmation } });
+      }
+      return draft.step();
+    }
+    case 'rollover':
+      return unchanged(state);
+    default:
+      return mark satisfies never;
+  }
+}
+
+function settled(state: LogState, result: Settled): Step {
+  // What is being stopped ends by `stopped` alone. A suspension is decided by the action that it waits for.
+  if (state.ending !== undefined || state.host?.suspended) return unchanged(state);
+  const draft = new Draft(state);
+  if (result.how === 'lost') lose(draft, result.message);
+  else {
+    const message = clip(result.message, MAX_MESSAGE_LENGTH);
+    draft.finish({ type: 'run.failed', data: { code: result.code, message } });
+  }
+  return draft.step();
+}
+
+/** Tried again within its bounds, or the end (DESIGN §3, Crash recovery). */
+function lose(draft: Draft, cause: string): void {
+  const { host, recoveries } = draft.state;
+  const recoverable = !host?.started || host.recovery === 'journal';
+  const total = recoveries.total + 1;
+  const sinceEntry = recoveries.sinceEntry + 1;
+  if (!recoverable || total > MAX_RECOVERIES || sinceEntry > MAX_RECOVERIES_WITHOUT_PROGRESS) {
+    const bound = recoverable ? ` (given up after ${recoveries.total} recoveries)` : '';
+    const message = clip(`${cause}${bound}`, MAX_MESSAGE_LENGTH);
+    return draft.finish({ type: 'run.failed', data: { code: 'PROVIDER_LOST', message } });
+  }
+  draft.state.recoveries = { total, sinceEntry };
+  if (host?.started) draft.state.recovering = true;
+  delete draft.state.host;
+  draft.accept('lost', [draft.state.attempt, total]);
+}
