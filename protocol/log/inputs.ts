@@ -10,6 +10,9 @@ import { usageSchema } from '../execution.js';
 import { jsonObject, jsonValue } from '../json.js';
 import { capabilitiesSchema } from '../manifest.js';
 
+/** Stands for a signal's argument that could not be decoded. Such a signal changes nothing. */
+export const UNDECODABLE = '\u0000holdfast:undecodable';
+
 /** `announce`: a host took an attempt and is about to call the provider. */
 export const announcementSchema = z.looseObject({
   attempt: z.int().min(1),

@@ -28,6 +28,7 @@ import {
   type Respond,
   type Settled,
   SIGNALS,
+  UNDECODABLE,
 } from './inputs.js';
 import { type HeldAnswer, type LogRequest, type LogState, REDUCER_VERSION, type Step } from './state.js';
 
@@ -73,6 +74,7 @@ export function reduce(state: LogState, input: LogInput): Step {
     const mark = markSchema.safeParse(input.mark);
     return mark.success ? reduceMark(state, mark.data) : unchanged(state);
   }
+  if (input.args.includes(UNDECODABLE)) return unchanged(state);
   switch (input.name) {
     case 'announce': {
       const parsed = SIGNALS.announce.safeParse(input.args[0]);

@@ -1,0 +1,17 @@
+/**
+ * One entity workflow per conversation. What it is stands in its memo, so that it is readable with no worker; it does
+ * nothing by itself but live on, and starts a new run now and then so that its history stays small.
+ */
+import { condition, log, makeContinueAsNewFunc, setDefaultSignalHandler, workflowInfo } from '@temporalio/workflow';
+import type { ConversationStart } from './messages.js';
+
+export async function conversation(start: ConversationStart): Promise<void> {
+  setDefaultSignalHandler((name) => log.warn('a conversation takes no such signal', { signal: name }));
+  await condition(() => workflowInfo().continueAsNewSuggested);
+  // An upserted or given memo does not pass to the next run by itself.
+  const { memo, startTime } = workflowInfo();
+  await makeContinueAsNewFunc<typeof conversation>({ memo: memo ?? {} })({
+    ...start,
+    createdAt: start.createdAt ?? startTime.toISOString(),
+  });
+}

@@ -1,0 +1,295 @@
+/**
+ * An execution's workflow. It is a thin shell: what may happen is decided by the reducer in protocol/, and this file
+ * is the life around it. Set the one handler, then read top to bottom: wait for something to change, act on the state
+ * as it then is, until the log has its end.
+ */
+import {
+  ApplicationFailure,
+  CancellationScope,
+  CancelledFailure,
+  condition,
+  defineQuery,
+  makeContinueAsNewFunc,
+  proxyActivities,
+  setDefaultSignalHandler,
+  setHandler,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { Json } from '../protocol/json.js';
+import type { Mark } from '../protocol/log/inputs.js';
+import { REDUCER_VERSION } from '../protocol/log/state.js';
+import { type AttemptOutcome, cancellable, deliver, run, stop, watch } from './attempt.js';
+import { ExecutionLog } from './execution-log.js';
+import {
+  type CoreActivities,
+  EVENTS_QUERY,
+  type EventsPage,
+  type ExecutionResult,
+  type ExecutionStart,
+  MEMO,
+  type Segment,
+  WORKFLOW_QUEUE,
+} from './messages.js';
+import { actionMemo, Presence } from './presence.js';
+
+const core = proxyActivities<CoreActivities>({ taskQueue: WORKFLOW_QUEUE, startToCloseTimeout: '1 minute' });
+
+/** Waits before attempt after attempt is tried again, in milliseconds. */
+const RETRY_MS = [0, 1_000, 5_000, 15_000, 30_000];
+/** Past this size the host is asked to roll over, whatever it counted itself. */
+const HISTORY_BYTES = 8 * 1024 * 1024;
+
+export async function execution(start: ExecutionStart): Promise<ExecutionResult> {
+  if (start.version > REDUCER_VERSION)
+    // A plain error fails the task, not the workflow: a newer worker goes on with it.
+    throw new Error(`this worker folds logs up to version ${REDUCER_VERSION}; upgrade it for version ${start.version}`);
+  const life = new Life(start);
+  setDefaultSignalHandler((name, ...args) => life.log.signal(name, args));
+  setHandler(defineQuery<EventsPage, [number?, number?]>(EVENTS_QUERY), (after, limit) => life.log.page(after, limit));
+  // Temporal's own cancel request is one more thing to learn. Nothing below is cancelled by it.
+  CancellationScope.current().cancelRequested.catch(() => life.learnCancel());
+  return await CancellationScope.nonCancellable(() => life.live());
+}
+
+class Life {
+  readonly log: ExecutionLog;
+  private readonly presence: Presence;
+  private readonly workflowId = workflowInfo().workflowId;
+  /** What continuations learned and the loop has yet to mark. */
+  private readonly learned: Mark[] = [];
+  private readonly delivering = new Map<string, Promise<void>>();
+  /** The activity that holds the current attempt; undefined when there is none. */
+  private holding: { readonly attempt: number; cancel(): void } | undefined;
+  private stopping = false;
+  private backingOff = false;
+  private rollover: 'no' | 'asked' | 'ready' | 'checking' = 'no';
+  private reset = false;
+  private cancelRequested = false;
+  private woken = 0;
+
+  constructor(private readonly start: ExecutionStart) {
+    this.log = new ExecutionLog(start);
+    this.presence = new Presence(this.log.state);
+  }
+
+  learnCancel(): void {
+    this.cancelRequested = true;
+    this.learn({ kind: 'cancel_requested' });
+  }
+
+  private learn(mark: Mark): void {
+    this.learned.push(mark);
+  }
+
+  async live(): Promise<ExecutionResult> {
+    this.armTimeout();
+    if (this.log.state.host !== undefined && !this.log.state.host.suspended) this.hold('watch');
+    while (this.log.state.result === undefined) {
+      this.act();
+      this.presence.show(this.log.state);
+      const [version, woken] = [this.log.version, this.woken];
+      await condition(() => this.learned.length > 0 || this.log.version !== version || this.woken !== woken);
+      if (this.reset) throw ApplicationFailure.nonRetryable('this run came out of a Reset and runs nothing', 'RESET');
+      if (this.rollover === 'ready' && this.learned.length === 0) await this.rollOver();
+      for (let mark = this.learned.shift(); mark !== undefined; mark = this.learned.shift()) this.enter(mark);
+    }
+    this.presence.show(this.log.state);
+    return await this.finish();
+  }
+
+  private enter(mark: Mark): void {
+    const over = this.log.state.ending !== undefined || this.log.state.result !== undefined;
+    if (mark.kind === 'attempt') {
+      this.backingOff = false;
+      if (over) return;
+    }
+    this.log.mark(mark);
+    if (mark.kind === 'attempt') this.hold('run');
+  }
+
+  /** Starts whatever the state calls for and is not under way. Everything here ends by learning something. */
+  private act(): void {
+    const { state } = this.log;
+    if (state.ending !== undefined) {
+      if (!this.stopping) {
+        this.stopping = true;
+        void this.stop(state.ending.by);
+      }
+      return;
+    }
+    this.deliverAnswers();
+    if (this.rollover === 'no' && this.isLong()) this.askRollover();
+    if (this.holding !== undefined || this.backingOff || this.rollover !== 'no') return;
+    if (state.open?.suspended) {
+      // Nothing is held while a suspended execution waits, so it can roll over at any time.
+      if (this.isLong()) this.readyToRollOver();
+      return;
+    }
+    if (state.host !== undefined && !state.host.suspended) this.hold('watch');
+    else this.nextAttempt();
+  }
+
+  /** Schedules `run`: at once for the first attempt and after an answer, with growing delay after losses. */
+  private nextAttempt(): void {
+    const { attempt, host, recoveries } = this.log.state;
+    if (attempt === 1 && host === undefined && recoveries.total === 0) return this.hold('run');
+    this.backingOff = true;
+    const pause = RETRY_MS[Math.min(recoveries.sinceEntry, RETRY_MS.length - 1)] ?? 0;
+    const waited = pause === 0 ? Promise.resolve() : sleep(pause, { summary: `attempt ${attempt + 1} waits` });
+    void waited.then(() => this.learn({ kind: 'attempt', attempt: attempt + 1 }));
+  }
+
+  private hold(how: 'run' | 'watch'): void {
+    const { attempt } = this.log.state;
+    const ref = { workflowId: this.workflowId, attempt };
+    const { taskQueue, pool } = this.start;
+    const host = this.log.state.host;
+    const { result, cancel } = cancellable(() =>
+      how === 'watch' && host !== undefined ? watch(ref, host, pool) : run(ref, taskQueue, pool),
+    );
+    this.holding = { attempt, cancel };
+    void this.follow(result);
+  }
+
+  /** Sees an attempt to its end. A host that falls silent is suspected, and only then asked whether it is there. */
+  private async follow(first: Promise<AttemptOutcome>): Promise<void> {
+    const { attempt } = this.log.state;
+    let outcome = await first;
+    for (let suspicions = 0; outcome.kind === 'suspect' || outcome.kind === 'superseded'; suspicions++) {
+      const { host, result, ending } = this.log.state;
+      if (result !== undefined || ending !== undefined || host?.suspended) break;
+      const why = outcome.kind === 'suspect' ? outcome.why : outcome.message;
+      if (host === undefined || suspicions > 0) {
+        outcome = { kind: 'settled', result: { how: 'lost', message: `the provider's host is gone (${why})` } };
+        break;
+      }
+      outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool);
+    }
+    this.holding = undefined;
+    this.woken += 1;
+    if (outcome.kind === 'settled') this.learn({ kind: 'settled', attempt, result: outcome.result });
+    else if (outcome.kind === 'reset') this.reset = true;
+    else if (outcome.kind === 'rollover') this.readyToRollOver();
+    else if (outcome.kind === 'cancelled' || outcome.kind === 'stopped') return;
+    else if (outcome.kind === 'logged' && this.log.state.result === undefined && !this.log.state.host?.suspended)
+      this.learn({ kind: 'settled', attempt, result: { how: 'lost', message: 'the provider ended without a result' } });
+  }
+
+  private deliverAnswers(): void {
+    const { host, answers, attempt } = this.log.state;
+    if (!host?.started || host.suspended) return;
+    for (const { action, response, attempt: asker, takenBy, suspended } of answers) {
+      if (asker !== attempt || takenBy === attempt || suspended || this.delivering.has(action.id)) continue;
+      const wanted = (): boolean => this.log.state.host?.token === host.token && this.log.state.ending === undefined;
+      const answer = { actionId: action.id, response: response as Json };
+      this.delivering.set(
+        action.id,
+        deliver(
+          { workflowId: this.workflowId, attempt },
+          host,
+          { answer },
+          () => wanted() && this.rollover !== 'ready',
+        ),
+      );
+    }
+  }
+
+  private isLong(): boolean {
+    const info = workflowInfo();
+    return info.continueAsNewSuggested || info.historySize > HISTORY_BYTES;
+  }
+
+  private askRollover(): void {
+    const { host, attempt } = this.log.state;
+    if (!host?.started || host.suspended) return;
+    this.rollover = 'asked';
+    const wanted = (): boolean => this.rollover === 'asked' && this.log.state.host?.token === host.token;
+    void deliver({ workflowId: this.workflowId, attempt }, host, { rollover: true }, wanted);
+  }
+
+  private async stop(by: 'cancel' | 'timeout'): Promise<void> {
+    const { holding } = this;
+    // No host has announced itself: the server ends a `run` that nobody took, a host that took it answers itself.
+    if (holding !== undefined && this.log.state.host === undefined) {
+      holding.cancel();
+      await condition(() => this.holding === undefined || this.log.state.host !== undefined);
+    }
+    const { host, attempt } = this.log.state;
+    if (host === undefined || host.suspended) return this.learn({ kind: 'stopped', confirmation: 'not_running' });
+    const confirmation = await stop({ workflowId: this.workflowId, attempt }, host, this.start.pool, by);
+    this.learn({ kind: 'stopped', confirmation });
+  }
+
+  private armTimeout(): void {
+    const seconds = this.log.state.request.timeoutSeconds;
+    if (seconds === undefined) return;
+    const left = Date.parse(this.createdAt) + seconds * 1000 - Date.now();
+    void sleep(Math.max(1, left), { summary: 'timeout of the execution' }).then(
+      () => this.learn({ kind: 'timeout' }),
+      () => undefined,
+    );
+  }
+
+  private get createdAt(): string {
+    return this.start.createdAt ?? workflowInfo().startTime.toISOString();
+  }
+
+  /**
+   * Continues as a new run, with the provider living on in its host. Before that a reader's fold of this run is
+   * compared with ours: a query (the UI asks by itself) may have run our code outside any task and left its traces. On
+   * a difference this task fails, the run is evicted, replays from history, and is right (DESIGN §3, rule 8).
+   */
+  private async rollOver(): Promise<void> {
+    this.rollover = 'checking';
+    await Promise.all(this.delivering.values());
+    this.log.mark({ kind: 'rollover' });
+    const { head } = this.log.state;
+    const check = await core.foldCheck({ marks: this.log.marks });
+    if (check.head !== head)
+      throw new Error(`this run's state (${head}) is not the fold of its history (${check.head})`);
+    this.rollover = 'no';
+    const { state } = this.log;
+    // Temporal's own cancel request does not pass to the next run, so nothing that is ending rolls over.
+    if (this.learned.length > 0 || state.ending !== undefined || state.result !== undefined) return;
+    this.log.close();
+    const segment: Segment = {
+      runId: this.log.runId,
+      first: this.log.first,
+      last: state.sequence,
+      entries: this.log.entries,
+    };
+    const segments = [...(this.start.carry?.segments ?? []), segment];
+    const { version, identity, taskQueue, pool } = this.start;
+    const action = actionMemo(state);
+    const memo = { ...workflowInfo().memo, [MEMO.mark]: undefined, [MEMO.action]: action };
+    await makeContinueAsNewFunc<typeof execution>({ memo: withoutUndefined(memo) })({
+      version,
+      identity,
+      taskQueue,
+      pool,
+      createdAt: this.createdAt,
+      carry: { state, segments, times: check.times },
+    });
+  }
+
+  /** The closed status tells the truth: Completed, Failed or Canceled. */
+  private async finish(): Promise<ExecutionResult> {
+    // The end is in the log already. The activity returns at once; if its host died, its heartbeat timeout ends it.
+    await condition(() => this.holding === undefined);
+    const { result } = this.log.state;
+    if (result !== undefined && 'confirmation' in result && !this.cancelRequested) {
+      await core.requestCancel();
+      await condition(() => this.cancelRequested);
+    }
+    this.log.close();
+    if (result === undefined || 'finalOutput' in result)
+      return { state: 'succeeded', finalOutput: result?.finalOutput ?? '' };
+    if ('code' in result) throw ApplicationFailure.nonRetryable(result.message, result.code);
+    throw new CancelledFailure(result.reason ?? 'cancelled');
+  }
+}
+
+function withoutUndefined(record: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
+}
