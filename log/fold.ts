@@ -16,7 +16,7 @@ import type { HistoryItem } from './history.js';
 export interface Folded {
   readonly events: readonly HoldfastEvent[];
   readonly entries: readonly Json[];
-  readonly verdict?: { readonly responseId: string; readonly verdict: Verdict };
+  readonly verdict?: { readonly call?: string | undefined; readonly verdict: Verdict };
 }
 
 const NOTHING: Folded = { events: [], entries: [] };

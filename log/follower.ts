@@ -28,6 +28,7 @@ export class Follower implements Poller {
   lastNews = Date.now();
   /** Set when nothing more will come: the log's end, or an error that waiting does not mend. */
   done: { readonly error?: unknown } | undefined;
+  /** Verdicts on answers, by the `call` that sent them. */
   readonly verdicts = new Map<string, Verdict>();
   private window: HoldfastEvent[] = [];
   private windowFrom = 0;
@@ -172,7 +173,8 @@ export class Follower implements Poller {
     }
     if (this.fold === undefined) return 0;
     const folded = this.fold.apply(item);
-    if (folded.verdict !== undefined) this.remember(folded.verdict.responseId, folded.verdict.verdict);
+    const call = folded.verdict?.call;
+    if (call !== undefined && folded.verdict !== undefined) this.remember(call, folded.verdict.verdict);
     return this.add(folded.events);
   }
 
@@ -183,14 +185,11 @@ export class Follower implements Poller {
     return fresh.length;
   }
 
-  private remember(responseId: string, verdict: Verdict): void {
-    // The first outcome stands; a repeated answer must not hide that it had been accepted.
-    if (this.verdicts.get(responseId)?.accepted) return;
-    this.verdicts.set(responseId, verdict);
-    if (this.verdicts.size > MAX_VERDICTS) {
-      const oldest = this.verdicts.keys().next().value;
-      if (oldest !== undefined) this.verdicts.delete(oldest);
-    }
+  private remember(call: string, verdict: Verdict): void {
+    this.verdicts.set(call, verdict);
+    if (this.verdicts.size <= MAX_VERDICTS) return;
+    const oldest = this.verdicts.keys().next().value;
+    if (oldest !== undefined) this.verdicts.delete(oldest);
   }
 
   /** Waits out what passes; ends on what does not. */

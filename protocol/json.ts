@@ -127,5 +127,5 @@ export function tailWithin(text: string, limit: number): string {
 export function clip(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const end = limit - 1;
-  return `${text.slice(0, isLowSurrogate(text.charCodeAt(end)) ? end - 1 : end)}…`;
+  return `${text.slice(0, isLowSurrogate(text.charCodeAt(end)) ? Math.max(0, end - 1) : end)}…`;
 }

@@ -28,7 +28,11 @@ export type AttemptOutcome = HostOutcome | { readonly kind: 'cancelled' } | { re
 const ONCE = { maximumAttempts: 1 } as const;
 
 /** Launches a provider from its pool's queue, where it may wait for as long as it takes. */
-export function run(ref: AttemptRef, taskQueue: string, pool: PoolSettings): Promise<AttemptOutcome> {
+export function run(
+  ref: AttemptRef & { readonly providerId: string },
+  taskQueue: string,
+  pool: PoolSettings,
+): Promise<AttemptOutcome> {
   const { run } = proxyActivities<HostActivities>({
     taskQueue,
     startToCloseTimeout: UNBOUNDED,

@@ -24,7 +24,7 @@ const announcementSchema = z.looseObject({
       leaseMs: z.number().min(1).default(DEFAULT_POOL_SETTINGS.leaseMs),
       stopGraceMs: z.number().min(1).default(DEFAULT_POOL_SETTINGS.stopGraceMs),
     })
-    .default(DEFAULT_POOL_SETTINGS),
+    .default({ ...DEFAULT_POOL_SETTINGS }),
 });
 
 export async function catalog(start: CatalogStart): Promise<void> {

@@ -3,15 +3,16 @@
  * nothing by itself but live on, and starts a new run now and then so that its history stays small.
  */
 import { condition, log, makeContinueAsNewFunc, setDefaultSignalHandler, workflowInfo } from '@temporalio/workflow';
-import type { ConversationStart } from './messages.js';
+import { type ConversationStart, MEMO } from './messages.js';
 
 export async function conversation(start: ConversationStart): Promise<void> {
   setDefaultSignalHandler((name) => log.warn('a conversation takes no such signal', { signal: name }));
   await condition(() => workflowInfo().continueAsNewSuggested);
-  // An upserted or given memo does not pass to the next run by itself.
-  const { memo, startTime } = workflowInfo();
-  await makeContinueAsNewFunc<typeof conversation>({ memo: memo ?? {} })({
+  const createdAt = start.conversation.createdAt ?? workflowInfo().startTime.toISOString();
+  const next = { ...start.conversation, createdAt };
+  // A memo does not pass to the next run by itself.
+  await makeContinueAsNewFunc<typeof conversation>({ memo: { [MEMO.conversation]: next } })({
     ...start,
-    createdAt: start.createdAt ?? startTime.toISOString(),
+    conversation: next,
   });
 }

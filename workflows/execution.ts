@@ -58,7 +58,7 @@ class Life {
   private readonly workflowId = workflowInfo().workflowId;
   /** What continuations learned and the loop has yet to mark. */
   private readonly learned: Mark[] = [];
-  private readonly delivering = new Map<string, Promise<void>>();
+  private readonly delivering = new Map<string, Promise<boolean>>();
   /** The activity that holds the current attempt; undefined when there is none. */
   private holding: { readonly attempt: number; cancel(): void } | undefined;
   private stopping = false;
@@ -142,7 +142,7 @@ class Life {
 
   private hold(how: 'run' | 'watch'): void {
     const { attempt } = this.log.state;
-    const ref = { workflowId: this.workflowId, attempt };
+    const ref = { workflowId: this.workflowId, attempt, providerId: this.log.state.providerId };
     const { taskQueue, pool } = this.start;
     const host = this.log.state.host;
     const { result, cancel } = cancellable(() =>
@@ -181,18 +181,24 @@ class Life {
     if (!host?.started || host.suspended) return;
     for (const { action, response, attempt: asker, takenBy, suspended } of answers) {
       if (asker !== attempt || takenBy === attempt || suspended || this.delivering.has(action.id)) continue;
-      const wanted = (): boolean => this.log.state.host?.token === host.token && this.log.state.ending === undefined;
+      const wanted = (): boolean =>
+        this.log.state.host?.token === host.token &&
+        this.log.state.ending === undefined &&
+        (this.rollover === 'no' || this.rollover === 'asked');
       const answer = { actionId: action.id, response: response as Json };
-      this.delivering.set(
-        action.id,
-        deliver(
-          { workflowId: this.workflowId, attempt },
-          host,
-          { answer },
-          () => wanted() && this.rollover !== 'ready',
-        ),
-      );
+      const delivery = deliver({ workflowId: this.workflowId, attempt }, host, { answer }, wanted);
+      this.delivering.set(action.id, delivery);
+      // What a rollover cut short is sent again, by this run or the next.
+      void delivery.then((delivered) => {
+        if (!delivered) this.delivering.delete(action.id);
+        this.woken += 1;
+      });
     }
+  }
+
+  private readyToRollOver(): void {
+    this.rollover = 'ready';
+    this.woken += 1;
   }
 
   private isLong(): boolean {

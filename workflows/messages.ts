@@ -133,7 +133,7 @@ export interface AttemptRef {
   readonly attempt: number;
 }
 
-export type RunInput = AttemptRef & { readonly pool: PoolSettings };
+export type RunInput = AttemptRef & { readonly providerId: string; readonly pool: PoolSettings };
 
 export interface HostRef extends AttemptRef {
   readonly token: string;
@@ -195,14 +195,14 @@ export interface CoreActivities {
 export interface ConversationStart {
   readonly version: number;
   readonly tenant: string;
-  readonly conversation: { readonly id: string; readonly metadata: JsonObject };
-  readonly createdAt?: string;
+  readonly conversation: ConversationMemo;
 }
 
-/** The conversation as its memo holds it. */
+/** The conversation as its memo holds it. `createdAt` is there from its second run on; before, its start is it. */
 export interface ConversationMemo {
   readonly id: string;
   readonly metadata: JsonObject;
+  readonly createdAt?: string;
 }
 
 export const CATALOG_WORKFLOW_ID = 'holdfast-catalog';

@@ -1,24 +1,21 @@
 /** Whether an answer counts. The reducer checks every one, whoever sent it (DESIGN §1). */
-import { type ActionRequest, responseProblem } from '../action.js';
+import { type ActionRequest, actionResponseSchema, responseProblem } from '../action.js';
+import { ID_PATTERN } from '../ids.js';
 import { canonicalJson, jsonBytes } from '../json.js';
 import { isTerminal } from '../lifecycle.js';
 import { MAX_RESPONSE_BYTES } from '../limits.js';
-import type { Respond } from './inputs.js';
+import type { ParsedRespond } from './inputs.js';
 import type { LogState, Verdict } from './state.js';
 
 /**
  * What comes of `input` in `state`. Repeating the response id that won gives its verdict again; any other id is
  * judged anew, so of different answers to one action exactly one wins (invariant 9).
  */
-export function judge(state: LogState, input: Respond): Verdict {
+export function judge(state: LogState, input: ParsedRespond): Verdict {
   const { actionId, response } = input;
   const open = state.open?.request;
   if (open?.id === actionId) {
-    const bytes = jsonBytes(response);
-    const problem =
-      bytes > MAX_RESPONSE_BYTES
-        ? `the answer takes ${bytes} bytes; at most ${MAX_RESPONSE_BYTES}`
-        : responseProblem(open, response);
+    const problem = ID_PATTERN.test(input.responseId) ? answerProblem(open, response) : '"responseId" is not an id';
     return problem === undefined
       ? { accepted: true }
       : { accepted: false, code: 'VALIDATION_ERROR', message: `${problem}; the action stays open` };
@@ -41,6 +38,18 @@ export function judge(state: LogState, input: Respond): Verdict {
     how: ended.how,
     ...(ended.approved === undefined ? {} : { approved: ended.approved }),
   };
+}
+
+function answerProblem(open: ActionRequest, response: unknown): string | undefined {
+  const parsed = actionResponseSchema.safeParse(response);
+  if (!parsed.success) {
+    const { path, message } = parsed.error.issues[0] ?? { path: [], message: 'not an answer' };
+    return path.length === 0 ? message : `"${path.join('.')}": ${message}`;
+  }
+  const bytes = jsonBytes(parsed.data);
+  return bytes > MAX_RESPONSE_BYTES
+    ? `the answer takes ${bytes} bytes; at most ${MAX_RESPONSE_BYTES}`
+    : responseProblem(open, parsed.data);
 }
 
 /** Whether two questions are the same: kind, title and payload, whatever the order of keys. */

@@ -13,7 +13,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type NewEvent = LogEvent extends infer E ? (E extends LogEvent ? Omit<E, 'sequence'> : never) : never;
 
 /** Text is cut in strides, so that a long stream does not re-measure its whole text at every delta. */
-const TEXT_SLACK_BYTES = 32 * KIB;
+const TEXT_SLACK_BYTES = 16 * KIB;
 
 export class Draft {
   readonly state: Mutable<LogState>;

@@ -3,7 +3,7 @@
  * version adds needs a default here, since histories live for as long as retention keeps them.
  */
 import { z } from 'zod';
-import { actionRequestSchema, actionResponseSchema } from '../action.js';
+import { type ActionResponse, actionRequestSchema } from '../action.js';
 import { artifactSchema } from '../artifact.js';
 import { confirmationSchema } from '../event.js';
 import { usageSchema } from '../execution.js';
@@ -61,13 +61,23 @@ export const appendSchema = z.looseObject({
 });
 export type Append = z.input<typeof appendSchema>;
 
-/** `respond`. The answer itself is checked against its action, so that the verdict can say what is wrong. */
+/**
+ * `respond`. The answer itself is checked against its action, so that the verdict can say what is wrong. `call` names
+ * this one call among several with the same response id, so that its caller can tell which verdict is its own.
+ */
 export const respondSchema = z.looseObject({
+  call: z.string().max(128).optional(),
   responseId: z.string().min(1).max(128),
   actionId: z.string().min(1).max(128),
-  response: actionResponseSchema,
+  response: z.unknown(),
 });
-export type Respond = z.infer<typeof respondSchema>;
+export type ParsedRespond = z.output<typeof respondSchema>;
+/** As it is sent. */
+export interface Respond {
+  readonly responseId: string;
+  readonly actionId: string;
+  readonly response: ActionResponse;
+}
 
 /** `cancel`. */
 export const cancelSchema = z.looseObject({ reason: z.string().optional() });

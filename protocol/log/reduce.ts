@@ -3,17 +3,18 @@
  * same inputs in history order through it, so they cannot disagree (DESIGN §3). What it does not know or does not
  * allow changes nothing.
  */
-import type { ActionRequest } from '../action.js';
+import { type ActionRequest, actionResponseSchema } from '../action.js';
 import { nativeNameProblem } from '../event.js';
 import { clip, jsonBytes, tailWithin } from '../json.js';
 import { isTerminal } from '../lifecycle.js';
 import {
-  KIB,
+  MAX_ACTION_BYTES,
   MAX_ACTIONS,
   MAX_ARTIFACTS,
   MAX_MESSAGE_LENGTH,
   MAX_RECOVERIES,
   MAX_RECOVERIES_WITHOUT_PROGRESS,
+  MAX_RESPONSE_BYTES,
   MAX_TEXT_BYTES,
 } from '../limits.js';
 import { judge } from './answers.js';
@@ -25,15 +26,15 @@ import {
   type Mark,
   markSchema,
   type ParsedBatchItem,
-  type Respond,
+  type ParsedRespond,
   type Settled,
   SIGNALS,
   UNDECODABLE,
 } from './inputs.js';
 import { type HeldAnswer, type LogRequest, type LogState, REDUCER_VERSION, type Step } from './state.js';
 
-/** Answers that were handed out but not journaled are kept up to here; the oldest go first. */
-const MAX_TAKEN_ANSWER_BYTES = 64 * KIB;
+/** Answers that an attempt may still need are kept up to here; the oldest go first, the newest always fits. */
+const MAX_HELD_ANSWER_BYTES = MAX_ACTION_BYTES + MAX_RESPONSE_BYTES;
 
 export interface LogIdentity {
   readonly executionId: string;
@@ -104,8 +105,9 @@ function unchanged(state: LogState): Step {
 }
 
 function announce(state: LogState, announcement: Announcement): Step {
-  if (isTerminal(state.state) || announcement.attempt !== state.attempt || state.host !== undefined)
-    return unchanged(state);
+  if (isTerminal(state.state) || announcement.attempt !== state.attempt) return unchanged(state);
+  // One announcement an attempt, the first; and none that comes after the attempt was given up.
+  if (state.host !== undefined || state.attemptLost) return unchanged(state);
   const draft = new Draft(state);
   const { attempt, token, queue, watchQueue, providerVersion, capabilities, recovery, effectiveConfig } = announcement;
   draft.state.host = {
@@ -167,8 +169,8 @@ function appendItem(draft: Draft, item: ParsedBatchItem, attempt: number): void 
       return take(draft, item.actionId, attempt);
     case 'record':
       draft.addEntry(item.entry);
-      // What this attempt was told before it recorded is part of what it recorded.
-      state.answers = state.answers.filter((answer) => answer.takenBy !== attempt);
+      // Only an answer after the last entry is ever handed out again. What this attempt still waits for is not told yet.
+      state.answers = state.answers.filter((answer) => answer.attempt === attempt && answer.takenBy !== attempt);
       return draft.setResumePoint();
     case 'session':
       state.session = item.session;
@@ -263,35 +265,37 @@ function take(draft: Draft, actionId: string, attempt: number): void {
   );
   // Without recovery no later attempt can need it.
   state.answers =
-    state.host?.recovery === 'journal' ? boundTaken(answers) : answers.filter((a) => a.action.id !== actionId);
+    state.host?.recovery === 'journal' ? answers : answers.filter((answer) => answer.action.id !== actionId);
   draft.accept('taken', [actionId, attempt]);
 }
 
-function boundTaken(answers: readonly HeldAnswer[]): readonly HeldAnswer[] {
-  const bytes = answers.map((answer) => (answer.takenBy === undefined ? 0 : jsonBytes(answer)));
-  let excess = bytes.reduce((sum, size) => sum + size, 0) - MAX_TAKEN_ANSWER_BYTES;
-  return answers.filter((_, i) => {
-    const size = bytes[i] ?? 0;
-    if (excess <= 0 || size === 0) return true;
-    excess -= size;
-    return false;
-  });
+function boundHeld(answers: readonly HeldAnswer[]): readonly HeldAnswer[] {
+  let from = answers.length - 1;
+  let bytes = jsonBytes(answers[from]);
+  while (from > 0) {
+    bytes += jsonBytes(answers[from - 1]);
+    if (bytes > MAX_HELD_ANSWER_BYTES) break;
+    from--;
+  }
+  return answers.slice(from);
 }
 
-function respond(state: LogState, input: Respond): Step {
+function respond(state: LogState, input: ParsedRespond): Step {
   const verdict = judge(state, input);
-  const outcome = { responseId: input.responseId, verdict };
+  const outcome = { call: input.call, verdict };
   const open = state.open;
-  if (!verdict.accepted || open?.request.id !== input.actionId) return { ...unchanged(state), verdict: outcome };
+  const response = actionResponseSchema.safeParse(input.response).data;
+  if (!verdict.accepted || open?.request.id !== input.actionId || response === undefined)
+    return { ...unchanged(state), verdict: outcome };
   const draft = new Draft(state);
-  const approved = open.request.kind === 'approval' ? input.response.approved : undefined;
+  const approved = open.request.kind === 'approval' ? response.approved : undefined;
   const known = approved === undefined ? {} : { approved };
   draft.endAction(input.actionId, { how: 'answered', responseId: input.responseId, ...known });
-  draft.accept('answer', [input.responseId, input.response]);
-  draft.state.answers = [
+  draft.accept('answer', [input.responseId, response]);
+  draft.state.answers = boundHeld([
     ...state.answers,
-    { action: open.request, response: input.response, suspended: open.suspended, attempt: open.attempt },
-  ];
+    { action: open.request, response, suspended: open.suspended, attempt: open.attempt },
+  ]);
   draft.moveTo('running');
   draft.emit({ type: 'action.responded', data: { actionId: input.actionId, ...known } });
   return { ...draft.step(), verdict: outcome };
@@ -315,6 +319,7 @@ function reduceMark(state: LogState, mark: Mark): Step {
       const draft = new Draft(state);
       draft.state.attempt = mark.attempt;
       delete draft.state.host;
+      delete draft.state.attemptLost;
       draft.accept('attempt', mark.attempt);
       return draft.step();
     }
@@ -351,7 +356,7 @@ function reduceMark(state: LogState, mark: Mark): Step {
 
 function settled(state: LogState, result: Settled): Step {
   // What is being stopped ends by `stopped` alone. A suspension is decided by the action that it waits for.
-  if (state.ending !== undefined || state.host?.suspended) return unchanged(state);
+  if (state.ending !== undefined || state.host?.suspended || state.attemptLost) return unchanged(state);
   const draft = new Draft(state);
   if (result.how === 'lost') lose(draft, result.message);
   else {
@@ -374,6 +379,7 @@ function lose(draft: Draft, cause: string): void {
   }
   draft.state.recoveries = { total, sinceEntry };
   if (host?.started) draft.state.recovering = true;
+  draft.state.attemptLost = true;
   delete draft.state.host;
   draft.accept('lost', [draft.state.attempt, total]);
 }

@@ -102,6 +102,8 @@ export interface LogState {
   readonly head: string;
   /** The number of the attempt under way or, before the first, about to be. */
   readonly attempt: number;
+  /** That attempt is given up: an announcement that comes late starts nothing any more. Until the next attempt. */
+  readonly attemptLost?: true;
   /** Set from the announcement of attempt `attempt` until that attempt is over. */
   readonly host?: Host;
   readonly effectiveConfig?: Json;
@@ -129,7 +131,7 @@ export interface Step {
   readonly events: readonly LogEvent[];
   /** Journal entries that were accepted. */
   readonly entries: readonly Json[];
-  readonly verdict?: { readonly responseId: string; readonly verdict: Verdict };
+  readonly verdict?: { readonly call?: string | undefined; readonly verdict: Verdict };
 }
 
 /** What came of an answer. */

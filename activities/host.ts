@@ -1,0 +1,301 @@
+/**
+ * The host: what holds the live providers of one worker, and the activities that reach them. `run` comes from a
+ * provider's queue; `watch`, `deliver` and `stop` from the host's own, so that answering and stopping never wait for
+ * a slot.
+ */
+import { randomBytes } from 'node:crypto';
+import { ApplicationFailure, Context } from '@temporalio/activity';
+import type { LogReader } from '../log/reader.js';
+import { actionResponseSchema } from '../protocol/action.js';
+import { base32 } from '../protocol/ids.js';
+import type { AnyProvider, RunContext } from '../providers/provider.js';
+import type {
+  DeliverInput,
+  HostActivities,
+  HostOutcome,
+  HostRef,
+  PoolSettings,
+  RunInput,
+  StopInput,
+  StopOutcome,
+} from '../workflows/messages.js';
+import { type Launch, prepare } from './launch.js';
+import { LiveRun } from './live-run.js';
+import type { ServerCalls } from './server-calls.js';
+
+export interface HostOptions {
+  readonly calls: ServerCalls;
+  readonly reader: LogReader;
+  readonly providers: ReadonlyMap<string, AnyProvider>;
+  /** A run is continued as new after this many batches or bytes. */
+  readonly rollover: { readonly batches: number; readonly bytes: number };
+  readonly log: RunContext['log'];
+}
+
+/** How many times in one heartbeat timeout a host shows that it is alive. */
+const BEATS_PER_TIMEOUT = 3;
+
+/** A slot is held from the start of `run` until the provider's code has really returned, across rollovers. */
+export interface Occupancy {
+  /** `run` activities under way. */
+  inRun: number;
+  readonly held: Set<object>;
+}
+
+export class Host implements HostActivities {
+  readonly id = base32(randomBytes(10));
+  readonly queue = `holdfast-host-${this.id}`;
+  readonly watchQueue = `holdfast-host-${this.id}-watch`;
+  private readonly runs = new Map<string, LiveRun>();
+  private readonly occupancies = new Map<string, Occupancy>();
+  private readonly freed = new Set<() => void>();
+  private closing = false;
+
+  constructor(private readonly options: HostOptions) {}
+
+  /** What of a provider's slots is taken at this moment. */
+  occupancy(providerId: string): Occupancy {
+    let occupancy = this.occupancies.get(providerId);
+    if (occupancy === undefined) {
+      occupancy = { inRun: 0, held: new Set() };
+      this.occupancies.set(providerId, occupancy);
+    }
+    return occupancy;
+  }
+
+  /** Calls back whenever a slot may have become free. */
+  onFreed(callback: () => void): void {
+    this.freed.add(callback);
+  }
+
+  // --- activities ---------------------------------------------------------------------------------------------------
+
+  run = async (input: RunInput): Promise<HostOutcome> => {
+    const occupancy = this.occupancy(input.providerId);
+    const slot: { live?: LiveRun } = {};
+    occupancy.inRun += 1;
+    occupancy.held.add(slot);
+    const release = (): void => {
+      occupancy.held.delete(slot);
+      for (const callback of this.freed) callback();
+    };
+    try {
+      return await this.launch(input, slot);
+    } finally {
+      occupancy.inRun -= 1;
+      const gone = slot.live?.returned;
+      if (gone === undefined) release();
+      else void gone.then(release);
+    }
+  };
+
+  private async launch(input: RunInput, slot: { live?: LiveRun }): Promise<HostOutcome> {
+    const { info } = Context.current();
+    // Unpause in the UI starts an activity again, whatever its retry policy says.
+    if (info.attempt > 1) return { kind: 'superseded', message: 'the activity was started a second time' };
+    const runId = info.workflowExecution?.runId ?? '';
+    const launch = await prepare(this.options.reader, this.options.providers, {
+      ...input,
+      runId,
+      queue: this.queue,
+      watchQueue: this.watchQueue,
+    });
+    if ('kind' in launch) return launch;
+    const live = this.register(input, launch);
+    live.runId = runId;
+    const refused = await this.announce(live, launch, input.pool);
+    if (refused !== undefined) return refused;
+    live.start();
+    slot.live = live;
+    return await this.attend(live, input.pool);
+  }
+
+  watch = async (input: HostRef & { readonly pool: PoolSettings }): Promise<HostOutcome> => {
+    const { info } = Context.current();
+    if (info.attempt > 1) return { kind: 'superseded', message: 'the activity was started a second time' };
+    const live = this.runs.get(input.token);
+    if (live === undefined)
+      return { kind: 'settled', result: { how: 'lost', message: 'its host does not know the attempt' } };
+    const runId = info.workflowExecution?.runId ?? '';
+    if (await this.isReset(input.workflowId, runId)) return { kind: 'reset' };
+    if (live.runId !== runId) {
+      live.sink.resetCounts();
+      live.rolloverAsked = false;
+    }
+    live.runId = runId;
+    return await this.attend(live, input.pool);
+  };
+
+  deliver = async (input: DeliverInput): Promise<void> => {
+    const live = this.runs.get(input.token);
+    if (live === undefined) throw ApplicationFailure.nonRetryable('this host does not know the attempt', 'UNKNOWN');
+    if (input.rollover === true) live.askRollover();
+    if (input.answer !== undefined) {
+      const response = actionResponseSchema.parse(input.answer.response);
+      live.answer(input.answer.actionId, response);
+    }
+  };
+
+  stop = async (input: StopInput): Promise<StopOutcome> => {
+    const live = this.runs.get(input.token);
+    if (live === undefined) throw ApplicationFailure.nonRetryable('this host does not know the attempt', 'UNKNOWN');
+    const activity = Context.current();
+    const beat = setInterval(() => activity.heartbeat(), 1_000);
+    try {
+      return { confirmation: await live.stop(input.reason, input.graceMs) };
+    } finally {
+      clearInterval(beat);
+    }
+  };
+
+  // --- the life of a run --------------------------------------------------------------------------------------------
+
+  private register(input: RunInput, launch: Launch): LiveRun {
+    const { workflowId, attempt, pool } = input;
+    const fields = { executionId: launch.state.executionId, attempt };
+    const live = new LiveRun({
+      workflowId,
+      launch,
+      calls: this.options.calls,
+      log: (level, message, more) => this.options.log(level, message, { ...fields, ...more }),
+    });
+    this.runs.set(live.token, live);
+    void this.supervise(live, pool);
+    return live;
+  }
+
+  /**
+   * Announces the host, and learns whether it may call the provider: only a heartbeat that is accepted without a cancel
+   * after the announcement says so. Returns the end of the attempt when it may not.
+   */
+  private async announce(live: LiveRun, launch: Launch, pool: PoolSettings): Promise<HostOutcome | undefined> {
+    const { info } = Context.current();
+    const patience = AbortSignal.timeout(pool.heartbeatTimeoutMs);
+    try {
+      await this.options.calls.signal(live.workflowId, 'announce', launch.announcement, patience);
+    } catch {
+      await live.stop('could not be announced', 0);
+      return { kind: 'superseded', message: 'the host could not announce itself' };
+    }
+    const beat = await this.options.calls.beat(info.taskToken, pool.heartbeatTimeoutMs);
+    if (beat === 'ok' && live.phase === 'announced') {
+      live.lastAcknowledged = Date.now();
+      return undefined;
+    }
+    const confirmation = await live.stop('not started', 0);
+    return beat === 'cancel' || beat === 'ok'
+      ? { kind: 'stopped', confirmation }
+      : { kind: 'superseded', message: 'the activity is no longer the one that counts' };
+  }
+
+  /** Stays with a live provider, as the activity that shows the server it is alive, until something ends that. */
+  private async attend(live: LiveRun, pool: PoolSettings): Promise<HostOutcome> {
+    const activity = Context.current();
+    const over = new AbortController();
+    live.watched = true;
+    live.lastAcknowledged = Date.now();
+    try {
+      return await Promise.race([
+        live.outcome,
+        live.rolloverDue(this.options.rollover, over.signal).then((): HostOutcome => ({ kind: 'rollover' })),
+        this.beatUntilGone(live, activity, pool, over.signal).then(
+          (): HostOutcome => ({ kind: 'superseded', message: 'the server no longer counts this activity' }),
+        ),
+      ]);
+    } finally {
+      over.abort();
+      live.watched = false;
+    }
+  }
+
+  /** Heartbeats, ours beside the SDK's; resolves when the server no longer knows this activity. */
+  private async beatUntilGone(
+    live: LiveRun,
+    activity: Context,
+    pool: PoolSettings,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const every = pool.heartbeatTimeoutMs / BEATS_PER_TIMEOUT;
+    for (;;) {
+      await sleepOr(every, signal);
+      if (signal.aborted) return await new Promise(() => undefined);
+      activity.heartbeat();
+      const sent = Date.now();
+      const answer = await this.options.calls.beat(activity.info.taskToken, every);
+      if (answer === 'ok' || answer === 'cancel') live.lastAcknowledged = Math.max(live.lastAcknowledged, sent);
+      if (answer === 'gone') return;
+    }
+  }
+
+  /**
+   * Watches over a run that no activity speaks for: one whose execution is closed is stopped (so *Terminate* leaves
+   * nothing running), and a journaled one so early that it is gone before anyone may start it elsewhere. One without
+   * recovery is kept, since no second attempt of it can exist.
+   */
+  private async supervise(live: LiveRun, pool: PoolSettings): Promise<void> {
+    const every = Math.max(200, Math.min(pool.heartbeatTimeoutMs, pool.leaseMs) / 4);
+    const over = new AbortController();
+    void live.outcome.then(() => over.abort());
+    const budget = Math.min(pool.stopGraceMs, pool.leaseMs);
+    for (;;) {
+      await sleepOr(every, over.signal);
+      const silent = Date.now() - live.lastAcknowledged;
+      if (over.signal.aborted) break;
+      if (live.watched && silent < pool.heartbeatTimeoutMs) continue;
+      const status = await this.options.calls.status(live.workflowId, live.runId);
+      if (status === 'closed') await live.giveUp('its execution is closed', pool.stopGraceMs);
+      else if (live.journaled && silent > pool.heartbeatTimeoutMs + pool.leaseMs - budget)
+        await live.giveUp('it lost the server for too long', pool.stopGraceMs);
+    }
+    await this.forget(live, pool);
+  }
+
+  /** A settled provider's result stays until nobody can come for it any more. */
+  private async forget(live: LiveRun, pool: PoolSettings): Promise<void> {
+    const keep = 2 * (pool.heartbeatTimeoutMs + pool.leaseMs);
+    do {
+      await sleepOr(keep);
+    } while ((await this.options.calls.status(live.workflowId, live.runId)) !== 'closed' && !this.closing);
+    this.runs.delete(live.token);
+  }
+
+  private async isReset(workflowId: string, runId: string): Promise<boolean> {
+    const page = await this.options.reader.history.page({ workflowId, runId });
+    const start = page.items.find((item) => item.kind === 'start');
+    return start?.kind === 'start' && start.originalRunId !== runId;
+  }
+
+  // --- draining -----------------------------------------------------------------------------------------------------
+
+  /** Resolves when no provider is live any more, or when `signal` aborts. */
+  async idle(signal: AbortSignal): Promise<void> {
+    const running = [...this.runs.values()].filter((live) => live.phase !== 'settled').map((live) => live.outcome);
+    await Promise.race([Promise.all(running), new Promise<void>((r) => onAbort(signal, r))]);
+  }
+
+  /** Stops what is still live. A journaled one is recovered elsewhere, any other ends as `PROVIDER_LOST`. */
+  async stopAll(graceMs: number): Promise<void> {
+    this.closing = true;
+    const live = [...this.runs.values()].filter((run) => run.phase !== 'settled');
+    await Promise.all(live.map((run) => run.giveUp('the worker shuts down', graceMs)));
+  }
+}
+
+function onAbort(signal: AbortSignal, callback: () => void): void {
+  if (signal.aborted) callback();
+  else signal.addEventListener('abort', callback, { once: true });
+}
+
+/** Sleeps `ms` or until `signal` aborts; does not keep the process alive. */
+function sleepOr(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    timer.unref();
+    if (signal !== undefined) onAbort(signal, done);
+  });
+}

@@ -1,0 +1,292 @@
+/** What a provider gets to work with: the runtime's side of `RunContext`. Every bound is checked here, at the edge. */
+import { randomBytes } from 'node:crypto';
+import { type ActionRequest, type ActionResponse, actionRequestSchema } from '../protocol/action.js';
+import { type Artifact, type ArtifactDescriptor, artifactDescriptorSchema } from '../protocol/artifact.js';
+import { HoldfastError } from '../protocol/errors.js';
+import { nativeNameProblem } from '../protocol/event.js';
+import { idFrom } from '../protocol/ids.js';
+import { type Json, jsonBytes, jsonProblem, throughJson } from '../protocol/json.js';
+import {
+  MAX_ACTION_BYTES,
+  MAX_ACTIONS,
+  MAX_ARTIFACT_BYTES,
+  MAX_ARTIFACTS,
+  MAX_DELTA_BYTES,
+  MAX_EVENT_BYTES,
+  MAX_JOURNAL_ENTRY_BYTES,
+  MAX_SESSION_BYTES,
+} from '../protocol/limits.js';
+import { sameQuestion } from '../protocol/log/answers.js';
+import type { BatchItem } from '../protocol/log/inputs.js';
+import type { HeldAnswer, LogState } from '../protocol/log/state.js';
+import type { ActionQuestion, Resume, RunContext, RunResult } from '../providers/provider.js';
+import { type EventSink, overLimit } from './sink.js';
+
+export interface RunContextOptions {
+  readonly state: LogState;
+  readonly config: unknown;
+  readonly recovery: 'none' | 'journal';
+  readonly resume?: Resume;
+  readonly sink: EventSink;
+  readonly signal: AbortSignal;
+  readonly log: RunContext['log'];
+}
+
+type Level = Parameters<RunContext['log']>[0];
+
+export class ProviderContext implements RunContext {
+  readonly execution: RunContext['execution'];
+  readonly conversation: RunContext['conversation'];
+  readonly input: Json;
+  readonly config: unknown;
+  readonly signal: AbortSignal;
+  readonly resume?: Resume;
+  private readonly state: LogState;
+  private readonly sink: EventSink;
+  private readonly waiting = new Map<string, (response: ActionResponse) => void>();
+  /** Answers and the open action of earlier attempts, for when the same is asked again. */
+  private inheritedAnswers: readonly HeldAnswer[];
+  private inheritedOpen: ActionRequest | undefined;
+  private turn: Promise<unknown> = Promise.resolve();
+  private readonly artifacts = new Set<string>();
+  private asked: number;
+  private halfPair = '';
+
+  constructor(private readonly options: RunContextOptions) {
+    const { state } = options;
+    this.state = state;
+    this.sink = options.sink;
+    this.execution = { id: state.executionId, attempt: state.attempt };
+    this.conversation = {
+      id: state.conversationId,
+      transcript: [],
+      ...(state.session === undefined ? {} : { session: state.session }),
+    };
+    this.input = state.request.input;
+    this.config = options.config;
+    this.signal = options.signal;
+    if (options.resume !== undefined) this.resume = options.resume;
+    this.inheritedAnswers = state.answers.filter((answer) => !answer.suspended);
+    this.inheritedOpen = state.open?.request;
+    this.asked = Object.keys(state.actions).length;
+  }
+
+  log(level: Level, message: string, fields?: Record<string, unknown>): void {
+    this.options.log(level, message, fields);
+  }
+
+  emit(type: 'output.text.delta' | 'provider.event', data: unknown): Promise<void> {
+    return quiet(this.emitChecked(type, data));
+  }
+
+  private async emitChecked(type: string, data: unknown): Promise<void> {
+    if (this.signal.aborted) return;
+    if (type === 'output.text.delta') {
+      const text = (data as { text?: unknown } | null)?.text;
+      if (typeof text !== 'string') throw providerError('output.text.delta needs a "text"');
+      return await this.emitText(text);
+    }
+    if (type !== 'provider.event') throw providerError(`a provider may not emit ${JSON.stringify(type)}`);
+    const problem = jsonProblem(data) ?? nativeNameProblem((data as { name?: unknown } | null)?.name);
+    if (problem !== undefined) throw providerError(problem);
+    const bytes = jsonBytes(data);
+    if (bytes > MAX_EVENT_BYTES) throw overLimit('a provider.event', bytes, MAX_EVENT_BYTES);
+    await this.sink.push({ kind: 'native', data: throughJson(data) as { [key: string]: Json } });
+  }
+
+  private async emitText(given: string): Promise<void> {
+    const text = this.halfPair + given;
+    const last = text.charCodeAt(text.length - 1);
+    // The second half of a pair comes with the next delta; half a character is never an event.
+    const half = last >= 0xd800 && last <= 0xdbff ? 1 : 0;
+    this.halfPair = half === 1 ? text.slice(-1) : '';
+    const whole = text.slice(0, text.length - half);
+    if (whole === '') return;
+    for (const part of splitText(whole)) await this.sink.push({ kind: 'text', text: part });
+  }
+
+  /** Text that was held back for a second half which never came. */
+  async flushText(): Promise<void> {
+    const rest = this.halfPair;
+    this.halfPair = '';
+    if (rest !== '') await this.sink.push({ kind: 'text', text: '\ufffd' });
+  }
+
+  artifact(descriptor: ArtifactDescriptor): Promise<Artifact> {
+    return quiet(this.makeArtifact(descriptor));
+  }
+
+  private async makeArtifact(given: ArtifactDescriptor): Promise<Artifact> {
+    const parsed = artifactDescriptorSchema.safeParse(given);
+    if (!parsed.success) throw providerError(`artifact: ${firstIssue(parsed.error)}`);
+    const { id = idFrom('art', randomBytes(17)), metadata = {}, name, mediaType, uri } = parsed.data;
+    const artifact: Artifact = {
+      id,
+      executionId: this.execution.id,
+      name,
+      mediaType,
+      createdAt: new Date().toISOString(),
+      ...(uri === undefined ? {} : { uri }),
+      metadata,
+    };
+    const bytes = jsonBytes(artifact);
+    if (bytes > MAX_ARTIFACT_BYTES) throw overLimit('an artifact', bytes, MAX_ARTIFACT_BYTES);
+    if (this.artifacts.has(id)) throw providerError(`the artifact id ${id} is taken; ids are unique in an execution`);
+    const inherited = this.state.artifacts.includes(id);
+    if (!inherited && this.state.artifacts.length + this.artifacts.size >= MAX_ARTIFACTS)
+      throw providerError(`an execution has at most ${MAX_ARTIFACTS} artifacts`);
+    this.artifacts.add(id);
+    await this.sink.push({ kind: 'artifact', artifact });
+    void this.sink.flush();
+    return artifact;
+  }
+
+  requestAction(question: ActionQuestion & { readonly signal?: AbortSignal }): Promise<ActionResponse> {
+    const answer = this.turn.then(() => this.ask(question));
+    this.turn = answer.catch(() => undefined);
+    return quiet(answer);
+  }
+
+  private async ask(question: ActionQuestion & { readonly signal?: AbortSignal }): Promise<ActionResponse> {
+    const { signal } = question;
+    if (this.signal.aborted || signal?.aborted) throw aborted();
+    const action = this.actionOf(question);
+    const held = this.inheritedAnswers.find((answer) => sameQuestion(answer.action, action));
+    if (held !== undefined) {
+      this.inheritedAnswers = this.inheritedAnswers.filter((answer) => answer !== held);
+      await this.sink.push({ kind: 'taken', actionId: held.action.id });
+      return held.response;
+    }
+    const item = this.askItem(action, false);
+    const id = item.kind === 'adopt' ? item.actionId : action.id;
+    const response = await new Promise<ActionResponse>((resolve, reject) => {
+      const end = (): void => {
+        this.waiting.delete(id);
+        this.signal.removeEventListener('abort', end);
+        signal?.removeEventListener('abort', end);
+        if (!this.signal.aborted) {
+          void this.sink.push({ kind: 'withdraw', actionId: id });
+          void this.sink.flush();
+        }
+        reject(aborted());
+      };
+      this.waiting.set(id, (given) => {
+        this.waiting.delete(id);
+        this.signal.removeEventListener('abort', end);
+        signal?.removeEventListener('abort', end);
+        resolve(given);
+      });
+      this.signal.addEventListener('abort', end);
+      signal?.addEventListener('abort', end);
+      void this.sink.push(item);
+      void this.sink.flush();
+    });
+    await this.sink.push({ kind: 'taken', actionId: id });
+    return response;
+  }
+
+  /** An answer came from the workflow. One that nobody waits for (any more) is dropped. */
+  answer(actionId: string, response: ActionResponse): void {
+    this.waiting.get(actionId)?.(response);
+  }
+
+  suspend(question: ActionQuestion): Promise<RunResult> {
+    return quiet(this.suspendOn(question));
+  }
+
+  private async suspendOn(question: ActionQuestion): Promise<RunResult> {
+    if (this.options.recovery !== 'journal')
+      throw providerError('only a provider with recovery "journal" can suspend: nothing else could go on later');
+    if (this.signal.aborted) throw aborted();
+    const action = this.actionOf(question);
+    const held = this.inheritedAnswers.find((answer) => sameQuestion(answer.action, action));
+    await this.flushText();
+    await this.sink.push(
+      held === undefined ? this.askItem(action, true) : { kind: 'adopt', actionId: held.action.id, suspend: true },
+    );
+    await this.sink.flush();
+    return { suspended: true };
+  }
+
+  private actionOf(question: ActionQuestion): ActionRequest {
+    const { kind, title, description, payload = null } = question;
+    const parsed = actionRequestSchema.safeParse({
+      id: idFrom('act', randomBytes(17)),
+      executionId: this.execution.id,
+      kind,
+      title,
+      ...(description === undefined ? {} : { description }),
+      payload,
+      createdAt: new Date().toISOString(),
+    });
+    if (!parsed.success) throw providerError(`action: ${firstIssue(parsed.error)}`);
+    const bytes = jsonBytes(parsed.data);
+    if (bytes > MAX_ACTION_BYTES) throw overLimit('an action', bytes, MAX_ACTION_BYTES);
+    this.asked += 1;
+    if (this.asked > MAX_ACTIONS) throw providerError(`an execution has at most ${MAX_ACTIONS} actions`);
+    return throughJson(parsed.data);
+  }
+
+  private askItem(action: ActionRequest, suspend: boolean): Extract<BatchItem, { kind: 'action' | 'adopt' }> {
+    const inherited = this.inheritedOpen;
+    // Asked or not, what an earlier attempt had open is settled by this: adopted, or withdrawn by the reducer.
+    this.inheritedOpen = undefined;
+    return inherited !== undefined && sameQuestion(inherited, action)
+      ? { kind: 'adopt', actionId: inherited.id, suspend }
+      : { kind: 'action', action, suspend };
+  }
+
+  record(entry: Json): Promise<void> {
+    return quiet(this.recordChecked(entry));
+  }
+
+  private async recordChecked(entry: Json): Promise<void> {
+    if (this.signal.aborted) return;
+    const problem = jsonProblem(entry);
+    if (problem !== undefined) throw providerError(`journal entry: ${problem}`);
+    const bytes = jsonBytes(entry);
+    if (bytes > MAX_JOURNAL_ENTRY_BYTES) throw overLimit('a journal entry', bytes, MAX_JOURNAL_ENTRY_BYTES);
+    void this.sink.push({ kind: 'record', entry: throughJson(entry) });
+    await this.sink.flush();
+  }
+
+  setSession(session: Json): Promise<void> {
+    return quiet(this.setSessionChecked(session));
+  }
+
+  private async setSessionChecked(session: Json): Promise<void> {
+    const problem = jsonProblem(session);
+    if (problem !== undefined) throw providerError(`session: ${problem}`);
+    const bytes = jsonBytes(session);
+    if (bytes > MAX_SESSION_BYTES) throw overLimit('a session reference', bytes, MAX_SESSION_BYTES);
+    await this.sink.push({ kind: 'session', session: throughJson(session) });
+  }
+}
+
+/** A rejection that nobody awaits must not take the worker down; whoever awaits it still sees it. */
+function quiet<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => undefined);
+  return promise;
+}
+
+function aborted(): Error {
+  return new DOMException('the action was withdrawn', 'AbortError');
+}
+
+function providerError(message: string): HoldfastError {
+  return new HoldfastError('PROVIDER_ERROR', message);
+}
+
+function firstIssue(error: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {
+  const issue = error.issues[0];
+  return issue === undefined ? 'invalid' : `${issue.path.join('.') || 'value'}: ${issue.message}`;
+}
+
+/** Halves until each part fits an event; never inside a surrogate pair. */
+export function splitText(text: string): string[] {
+  if (text.length * 6 + 2 <= MAX_DELTA_BYTES || jsonBytes(text) <= MAX_DELTA_BYTES) return [text];
+  let middle = text.length >>> 1;
+  const before = text.charCodeAt(middle - 1);
+  if (before >= 0xd800 && before <= 0xdbff) middle += 1;
+  return [...splitText(text.slice(0, middle)), ...splitText(text.slice(middle))];
+}
