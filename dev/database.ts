@@ -16,11 +16,11 @@ const WAIT_MS = 15_000;
  * Waits until no server has the file open.
  *
  * @returns writes down the process id of the server that opens it now
- * @throws Error with the process id of a server that still has it open after 15 s
+ * @throws Error with the process id of a server that still has it open after `waitMs` (default 15,000)
  */
-export async function claimDatabase(dbFile: string): Promise<(pid: number) => Promise<void>> {
+export async function claimDatabase(dbFile: string, waitMs = WAIT_MS): Promise<(pid: number) => Promise<void>> {
   const pidFile = `${dbFile}.pid`;
-  const deadline = Date.now() + WAIT_MS;
+  const deadline = Date.now() + waitMs;
   for (;;) {
     const pid = await readPid(pidFile);
     if (pid === undefined || !(await hasArgument(pid, dbFile))) break;

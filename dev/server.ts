@@ -42,7 +42,7 @@ export interface DevServer {
   namespace: string;
   uiUrl?: string;
   pid: number;
-  /** Ends the server in an orderly way, by force after five seconds. Safe to call twice. */
+  /** Ends the server in an orderly way, by force after two seconds (what it has acknowledged is in the database). Safe to call twice. */
   stop(): Promise<void>;
   /** Ends the server with SIGKILL, as a crash would. */
   kill(): Promise<void>;
@@ -51,7 +51,7 @@ export interface DevServer {
 /** Long polls that one frontend grants to a namespace: the default of 1,200 is shared by workers and followers. */
 const DYNAMIC_CONFIG = { 'frontend.namespaceCount': 20_000 };
 const START_TIMEOUT_MS = 30_000;
-const STOP_TIMEOUT_MS = 5_000;
+const STOP_TIMEOUT_MS = 2_000;
 const PORT_TRIES = 5;
 const DAY_SECONDS = 24 * 60 * 60;
 
@@ -98,7 +98,7 @@ async function launch(path: string, options: Launch): Promise<DevServer> {
   const child = spawn(path, serverArguments(options, namespace), {
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
-    env: options.env ?? process.env,
+    env: withoutTemporal(options.env ?? process.env),
   });
   const output = new OutputTail();
   child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
@@ -142,6 +142,11 @@ async function launch(path: string, options: Launch): Promise<DevServer> {
     stop: () => end('SIGTERM'),
     kill: () => end('SIGKILL'),
   };
+}
+
+/** Settings for Temporal clients, of a shell set up for some cluster, are none of the server's business. */
+function withoutTemporal(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('TEMPORAL_')));
 }
 
 function serverArguments(options: Launch, namespace: string): string[] {

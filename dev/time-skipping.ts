@@ -1,8 +1,8 @@
 /**
  * The time-skipping test server: `sleep('3 days')` takes no time, so waits of weeks can be tested.
  *
- * It is another program than Temporal: no list call, no UI, a history long poll that returns no events, and its clock
- * stands still for skipping while an activity runs.
+ * It is another program than Temporal: no list call, no UI, a history long poll that returns no events. It skips no time
+ * while an activity runs, or while a workflow task waits for a worker that is not there: then `skip` does not return.
  */
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { type ResolveOptions, resolveTestServer } from './resolve.js';

@@ -78,12 +78,16 @@ export function utf8Bytes(text: string): number {
     const unit = text.charCodeAt(i);
     if (unit < 0x80) continue;
     if (unit < 0x800) bytes += 1;
-    else if (unit >= 0xd800 && unit <= 0xdbff && isLowSurrogate(text.charCodeAt(i + 1))) {
+    else if (isHighSurrogate(unit) && isLowSurrogate(text.charCodeAt(i + 1))) {
       bytes += 2;
       i++;
     } else bytes += 2;
   }
   return bytes;
+}
+
+function isHighSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff;
 }
 
 function isLowSurrogate(unit: number): boolean {
@@ -110,17 +114,27 @@ export function throughJson<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
-/** The end of `text` whose JSON encoding takes at most `limit` bytes; never starts inside a surrogate pair. */
+/** The longest end of `text` whose JSON encoding takes at most `limit` bytes; never starts inside a surrogate pair. */
 export function tailWithin(text: string, limit: number): string {
-  if (text.length * 6 + 2 <= limit || jsonBytes(text) <= limit) return text;
-  let low = Math.max(0, text.length - limit);
-  let high = text.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (jsonBytes(text.slice(middle)) <= limit) high = middle;
-    else low = middle + 1;
+  let start = text.length;
+  let bytes = 2;
+  while (start > 0) {
+    const unit = text.charCodeAt(start - 1);
+    const isPair = isLowSurrogate(unit) && isHighSurrogate(text.charCodeAt(start - 2));
+    bytes += isPair ? 4 : encodedBytes(unit);
+    if (bytes > limit) break;
+    start -= isPair ? 2 : 1;
   }
-  return text.slice(isLowSurrogate(text.charCodeAt(low)) ? low + 1 : low);
+  return text.slice(start);
+}
+
+/** Bytes of one UTF-16 unit inside a JSON string. Half a pair is escaped. */
+function encodedBytes(unit: number): number {
+  if (unit < 0x20) return unit === 8 || unit === 9 || unit === 10 || unit === 12 || unit === 13 ? 2 : 6;
+  if (unit === 0x22 || unit === 0x5c) return 2;
+  if (unit < 0x80) return 1;
+  if (unit < 0x800) return 2;
+  return isLowSurrogate(unit) || isHighSurrogate(unit) ? 6 : 3;
 }
 
 /** The beginning of `text` in at most `limit` UTF-16 units; never ends inside a surrogate pair. For messages. */

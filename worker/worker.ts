@@ -5,11 +5,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
-import { DefaultLogger, NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
+import {
+  DefaultLogger,
+  NativeConnection,
+  type NativeConnectionOptions,
+  Runtime,
+  Worker,
+  type WorkerOptions,
+} from '@temporalio/worker';
 import { z } from 'zod';
 import { coreActivities } from '../activities/core.js';
 import { Host } from '../activities/host.js';
 import { ServerCalls } from '../activities/server-calls.js';
+import { CHANNEL_ARGS } from '../log/channel.js';
 import { decoder } from '../log/decode.js';
 import { grpcMessage } from '../log/grpc.js';
 import { HistoryReader } from '../log/history.js';
@@ -21,6 +29,7 @@ import type { AnyProvider, RunContext } from '../providers/provider.js';
 import { DEFAULT_POOL_SETTINGS, type PoolSettings, providerQueue, WORKFLOW_QUEUE } from '../workflows/messages.js';
 import { announceProviders, checkNamespace } from './announce.js';
 import { workerDataConverter } from './data-converter.js';
+import { installRuntime } from './runtime.js';
 import { ProviderSlots } from './slots.js';
 import { workflowBundle } from './workflow-bundle.js';
 
@@ -156,11 +165,17 @@ export class HoldfastWorker {
 
   private async connect(dataConverter: DataConverter): Promise<{ native: NativeConnection; client: Client }> {
     const address = this.options.address ?? 'localhost:7233';
-    const connection = { address, ...this.options.connection };
+    const { tls, apiKey, metadata } = this.options.connection ?? {};
+    const connection = {
+      address,
+      ...(tls === undefined ? {} : { tls }),
+      ...(apiKey === undefined ? {} : { apiKey }),
+      ...(metadata === undefined ? {} : { metadata }),
+    };
     try {
-      const native = await NativeConnection.connect(connection);
+      const native = await NativeConnection.connect(connection as NativeConnectionOptions);
       try {
-        const own = await Connection.connect(connection);
+        const own = await Connection.connect({ ...connection, channelArgs: CHANNEL_ARGS });
         return { native, client: new Client({ connection: own, namespace: this.namespace, dataConverter }) };
       } catch (error) {
         await native.close();
@@ -322,15 +337,6 @@ export class HoldfastWorker {
 function stopLoop(loop: { worker: Worker | undefined; stopping: boolean }): void {
   loop.stopping = true;
   if (loop.worker?.getState() === 'RUNNING') loop.worker.shutdown();
-}
-
-/** The SDK's own signal handling would stop all workers at once; draining has an order. */
-function installRuntime(): void {
-  try {
-    Runtime.install({ shutdownSignals: [], logger: new DefaultLogger('WARN') });
-  } catch {
-    // There is one already, with options of its own: it stands.
-  }
 }
 
 function logLine(level: string, message: string, fields?: Record<string, unknown>): void {

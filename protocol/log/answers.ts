@@ -4,14 +4,14 @@ import { ID_PATTERN } from '../ids.js';
 import { canonicalJson, jsonBytes } from '../json.js';
 import { isTerminal } from '../lifecycle.js';
 import { MAX_RESPONSE_BYTES } from '../limits.js';
-import type { ParsedRespond } from './inputs.js';
+import type { Respond } from './inputs.js';
 import type { LogState, Verdict } from './state.js';
 
 /**
  * What comes of `input` in `state`. Repeating the response id that won gives its verdict again; any other id is
  * judged anew, so of different answers to one action exactly one wins (invariant 9).
  */
-export function judge(state: LogState, input: ParsedRespond): Verdict {
+export function judge(state: LogState, input: Respond): Verdict {
   const { actionId, response } = input;
   const open = state.open?.request;
   if (open?.id === actionId) {

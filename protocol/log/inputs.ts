@@ -3,7 +3,7 @@
  * version adds needs a default here, since histories live for as long as retention keeps them.
  */
 import { z } from 'zod';
-import { type ActionResponse, actionRequestSchema } from '../action.js';
+import { actionRequestSchema } from '../action.js';
 import { artifactSchema } from '../artifact.js';
 import { confirmationSchema } from '../event.js';
 import { usageSchema } from '../execution.js';
@@ -71,13 +71,8 @@ export const respondSchema = z.looseObject({
   actionId: z.string().min(1).max(128),
   response: z.unknown(),
 });
-export type ParsedRespond = z.output<typeof respondSchema>;
-/** As it is sent. */
-export interface Respond {
-  readonly responseId: string;
-  readonly actionId: string;
-  readonly response: ActionResponse;
-}
+/** As it is sent, and as the log takes it: whether the answer is one is for the verdict to say. */
+export type Respond = z.output<typeof respondSchema>;
 
 /** `cancel`. */
 export const cancelSchema = z.looseObject({ reason: z.string().optional() });

@@ -26,7 +26,7 @@ import {
   type Mark,
   markSchema,
   type ParsedBatchItem,
-  type ParsedRespond,
+  type Respond,
   type Settled,
   SIGNALS,
   UNDECODABLE,
@@ -280,7 +280,7 @@ function boundHeld(answers: readonly HeldAnswer[]): readonly HeldAnswer[] {
   return answers.slice(from);
 }
 
-function respond(state: LogState, input: ParsedRespond): Step {
+function respond(state: LogState, input: Respond): Step {
   const verdict = judge(state, input);
   const outcome = { call: input.call, verdict };
   const open = state.open;

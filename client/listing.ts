@@ -1,0 +1,123 @@
+/**
+ * Executions by state, provider and conversation, from Temporal's visibility. It lags by seconds and cannot sort, so
+ * nothing is decided on it; it is for people and dashboards.
+ */
+import { createHash } from 'node:crypto';
+import type { Client } from '@temporalio/client';
+import type { temporal } from '@temporalio/proto';
+import type { Decode } from '../log/decode.js';
+import { HoldfastError } from '../protocol/errors.js';
+import type { ExecutionSummary, ListExecutionsFilter } from '../protocol/execution.js';
+import type { ExecutionState } from '../protocol/lifecycle.js';
+import { type ActionMemo, type ExecutionMemo, MEMO, SEARCH_ATTRIBUTES, WORKFLOW_TYPES } from '../workflows/messages.js';
+
+type Info = temporal.api.workflow.v1.IWorkflowExecutionInfo;
+
+/** Temporal's WorkflowExecutionStatus. */
+const STATUS = { running: 1, completed: 2, failed: 3, canceled: 4, terminated: 5, timedOut: 7 } as const;
+
+export interface ExecutionList {
+  readonly executions: readonly ExecutionSummary[];
+  /** Give it back as `pageToken` with the same filters; absent on the last page. */
+  readonly nextPageToken?: string;
+}
+
+const S = SEARCH_ATTRIBUTES;
+const CUT_OFF = `(ExecutionStatus = 'Terminated' OR ExecutionStatus = 'TimedOut')`;
+const WHERE: Record<ExecutionState, string> = {
+  // In lists `starting` counts as `queued`: it lasts for milliseconds.
+  queued: `ExecutionStatus = 'Running' AND ${S.state} = 'queued'`,
+  starting: `ExecutionStatus = 'Running' AND ${S.state} = 'queued'`,
+  running: `ExecutionStatus = 'Running' AND ${S.state} = 'running'`,
+  awaiting_input: `ExecutionStatus = 'Running' AND ${S.state} = 'awaiting_input'`,
+  awaiting_approval: `ExecutionStatus = 'Running' AND ${S.state} = 'awaiting_approval'`,
+  cancelling: `ExecutionStatus = 'Running' AND ${S.state} = 'cancelling'`,
+  succeeded: `ExecutionStatus = 'Completed'`,
+  failed: `(ExecutionStatus = 'Failed' OR (${CUT_OFF} AND ${S.state} != 'cancelling'))`,
+  cancelled: `(ExecutionStatus = 'Canceled' OR (${CUT_OFF} AND ${S.state} = 'cancelling'))`,
+};
+
+/** The visibility query. Every value in it has been checked against the alphabet of ids. */
+function queryOf(tenant: string, filter: ListExecutionsFilter): string {
+  return [
+    `WorkflowType = '${WORKFLOW_TYPES.execution}'`,
+    `${S.tenant} = '${tenant}'`,
+    filter.state === undefined ? `ExecutionStatus != 'ContinuedAsNew'` : WHERE[filter.state],
+    ...(filter.providerId === undefined ? [] : [`${S.provider} = '${filter.providerId}'`]),
+    ...(filter.conversationId === undefined ? [] : [`${S.conversation} = '${filter.conversationId}'`]),
+  ].join(' AND ');
+}
+
+export async function listExecutions(
+  client: Client,
+  decode: Decode,
+  tenant: string,
+  filter: ListExecutionsFilter,
+): Promise<ExecutionList> {
+  const query = queryOf(tenant, filter);
+  const { namespace } = client.options;
+  const seal = createHash('sha256').update(`${namespace}\n${query}`).digest('hex').slice(0, 16);
+  const response = await client.workflowService.listWorkflowExecutions({
+    namespace,
+    query,
+    pageSize: filter.limit ?? 100,
+    ...(filter.pageToken === undefined ? {} : { nextPageToken: openToken(filter.pageToken, seal) }),
+  });
+  const executions = await Promise.all((response.executions ?? []).map((info) => summaryOf(info, decode)));
+  const next = response.nextPageToken ?? new Uint8Array();
+  return {
+    executions: executions.filter((summary) => summary !== undefined),
+    ...(next.length === 0 ? {} : { nextPageToken: `${seal}.${Buffer.from(next).toString('base64url')}` }),
+  };
+}
+
+function openToken(token: string, seal: string): Uint8Array {
+  const [given, body = ''] = token.split('.');
+  const bytes = Buffer.from(body, 'base64url');
+  if (given !== seal || bytes.length === 0 || bytes.toString('base64url') !== body)
+    throw new HoldfastError('VALIDATION_ERROR', 'pageToken: use the token of the last page with the same filters');
+  return bytes;
+}
+
+async function summaryOf(info: Info, decode: Decode): Promise<ExecutionSummary | undefined> {
+  const fields = info.memo?.fields ?? {};
+  const [memo, action] = await decode([fields[MEMO.execution] ?? {}, fields[MEMO.action] ?? {}]);
+  const known = memo as Partial<ExecutionMemo> | undefined;
+  if (typeof known !== 'object' || known === null || known.id === undefined) return undefined;
+  const attribute = info.searchAttributes?.indexedFields?.[S.state];
+  const [shown] = attribute === undefined ? [undefined] : await decode([attribute]);
+  const state = stateOf(info.status ?? 0, typeof shown === 'string' ? shown : 'queued');
+  const open =
+    state === 'awaiting_approval' || state === 'awaiting_input' ? (action as ActionMemo | undefined) : undefined;
+  return {
+    id: known.id,
+    conversationId: known.conversationId ?? '',
+    providerId: known.providerId ?? '',
+    state,
+    createdAt: known.createdAt ?? iso(info.startTime) ?? new Date(0).toISOString(),
+    metadata: known.metadata ?? {},
+    ...(info.status !== STATUS.running && info.closeTime ? { endedAt: iso(info.closeTime) } : {}),
+    pendingActions: typeof open === 'object' && open !== null && typeof open.id === 'string' ? [open] : [],
+  };
+}
+
+function stateOf(status: number, shown: string): ExecutionState {
+  switch (status) {
+    case STATUS.completed:
+      return 'succeeded';
+    case STATUS.failed:
+      return 'failed';
+    case STATUS.canceled:
+      return 'cancelled';
+    case STATUS.terminated:
+    case STATUS.timedOut:
+      return shown === 'cancelling' ? 'cancelled' : 'failed';
+    default:
+      return Object.hasOwn(WHERE, shown) ? (shown as ExecutionState) : 'queued';
+  }
+}
+
+function iso(time: temporal.api.workflow.v1.IWorkflowExecutionInfo['startTime']): string | undefined {
+  if (!time) return undefined;
+  return new Date(Number(time.seconds ?? 0) * 1000 + Math.floor((time.nanos ?? 0) / 1e6)).toISOString();
+}

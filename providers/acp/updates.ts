@@ -1,0 +1,192 @@
+/**
+ * The agent's session updates as events: text of its message as `output.text.delta`, everything else, known or not, as
+ * a `provider.event` named `acp.<sessionUpdate>` that holds the update.
+ */
+import { HoldfastError } from '../../protocol/errors.js';
+import { nativeNameProblem } from '../../protocol/event.js';
+import type { Usage } from '../../protocol/execution.js';
+import type { Json, JsonObject } from '../../protocol/json.js';
+import { KIB } from '../../protocol/limits.js';
+import { type Redactor, TextGate } from '../process/redact.js';
+import { unlessAborted } from '../process/wait.js';
+import type { RunContext } from '../provider.js';
+import { boundJson } from './bound.js';
+import { isObject } from './message.js';
+
+/** Of one update; the rest of the contract's 128 KiB is for what stands around it. */
+const MAX_UPDATE_BYTES = 100 * KIB;
+/** Updates that may come before we know our session's id. */
+const MAX_EARLY = 256;
+/** Tool calls whose titles are remembered. */
+const MAX_TITLES = 1000;
+
+/** The updates that are streamed text: a secret may be cut in two by them. */
+const STREAMED = ['agent_message_chunk', 'agent_thought_chunk'] as const;
+type Streamed = (typeof STREAMED)[number];
+
+export type EventSink = Pick<RunContext, 'emit' | 'signal' | 'log'>;
+
+export class SessionUpdates {
+  readonly #sink: EventSink;
+  readonly #redactor: Redactor;
+  readonly #gates: Record<Streamed, TextGate>;
+  readonly #titles = new Map<string, string>();
+  readonly #early: Record<string, unknown>[] = [];
+  #sessionId: string | undefined;
+  #replaying = false;
+  #costUsd: number | undefined;
+  /** One update after the other, whoever hands them in. */
+  #tail: Promise<void> = Promise.resolve();
+
+  constructor(sink: EventSink, redactor: Redactor) {
+    this.#sink = sink;
+    this.#redactor = redactor;
+    this.#gates = { agent_message_chunk: new TextGate(redactor), agent_thought_chunk: new TextGate(redactor) };
+  }
+
+  get sessionId(): string | undefined {
+    return this.#sessionId;
+  }
+
+  /** What the agent says the session has cost, in US dollars. */
+  get usage(): Usage {
+    return this.#costUsd === undefined ? {} : { costUsd: this.#costUsd };
+  }
+
+  /** The title that a tool call had in an earlier update. */
+  title(toolCallId: string): string | undefined {
+    return this.#titles.get(toolCallId);
+  }
+
+  /** Until `open`, what arrives is an earlier turn told again, and does not enter the log. */
+  replay(): void {
+    this.#replaying = true;
+  }
+
+  /** From now on the updates of this session are ours; those that came before its id was known follow at once. */
+  open(sessionId: string): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#sessionId = sessionId;
+      this.#replaying = false;
+      for (const params of this.#early.splice(0)) await this.#take(params);
+    });
+  }
+
+  /** Takes the params of one `session/update`. Resolves when the log has room for more; rejects when it refuses. */
+  accept(params: Record<string, unknown>): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#replaying) return;
+      if (this.#sessionId === undefined) {
+        const { value } = boundJson(params, MAX_UPDATE_BYTES);
+        if (this.#early.length < MAX_EARLY && isObject(value)) this.#early.push(value);
+        return;
+      }
+      await this.#take(params);
+    });
+  }
+
+  /** Emits what was held back, at the end. */
+  finish(): Promise<void> {
+    return this.#inTurn(() => this.#flush());
+  }
+
+  /** Emits an observation of this provider's own. */
+  note(name: string, data: JsonObject): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#flush();
+      await this.#event(name, data);
+    });
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const done = this.#tail.then(work);
+    this.#tail = done.catch(() => {});
+    return done;
+  }
+
+  async #take(params: Record<string, unknown>): Promise<void> {
+    const { update, sessionId } = params;
+    if (sessionId !== this.#sessionId || this.#sink.signal.aborted) return;
+    if (!isObject(update) || typeof update.sessionUpdate !== 'string') {
+      this.#sink.log('debug', 'a session/update without an update was ignored');
+      return;
+    }
+    this.#remember(update);
+    const kind = STREAMED.find((name) => name === update.sessionUpdate);
+    const text = kind === undefined ? undefined : textOf(update);
+    if (kind !== undefined && text !== undefined) return this.#streamed(kind, text, update);
+    await this.#flush();
+    const { value, truncated } = this.#bounded(update);
+    await this.#event(nameOf(update.sessionUpdate), { update: value, ...(truncated ? { truncated } : {}) });
+  }
+
+  async #streamed(kind: Streamed, text: string, update: Record<string, unknown>): Promise<void> {
+    // What the other stream holds back came earlier.
+    await this.#flush(kind);
+    const shown = this.#gates[kind].push(text);
+    if (shown === '') return;
+    if (kind === 'agent_message_chunk') return this.#text(shown);
+    const content = isObject(update.content) ? update.content : {};
+    const { value, truncated } = this.#bounded({ ...update, content: { ...content, text: shown } });
+    await this.#event(nameOf(kind), { update: value, ...(truncated ? { truncated } : {}) });
+  }
+
+  async #flush(except?: Streamed): Promise<void> {
+    for (const kind of STREAMED) {
+      const text = kind === except ? '' : this.#gates[kind].flush();
+      if (text === '') continue;
+      if (kind === 'agent_message_chunk') await this.#text(text);
+      else await this.#event(nameOf(kind), { update: { sessionUpdate: kind, content: { type: 'text', text } } });
+    }
+  }
+
+  /** Secrets go before anything is shortened: a cut would leave half of one. */
+  #bounded(update: Record<string, unknown>): { value: Json; truncated: boolean } {
+    const whole = boundJson(update, Number.POSITIVE_INFINITY);
+    const cut = boundJson(this.#redactor.data(whole.value), MAX_UPDATE_BYTES);
+    return { value: cut.value, truncated: whole.truncated || cut.truncated };
+  }
+
+  async #text(text: string): Promise<void> {
+    await this.#emit((sink) => sink.emit('output.text.delta', { text }));
+  }
+
+  async #event(name: string, data: JsonObject): Promise<void> {
+    await this.#emit((sink) => sink.emit('provider.event', { name, ...data }));
+  }
+
+  /** After the abort nothing is emitted any more, and nobody waits for room in the log. */
+  async #emit(emit: (sink: EventSink) => Promise<void>): Promise<void> {
+    const { signal } = this.#sink;
+    if (signal.aborted) return;
+    try {
+      await unlessAborted(emit(this.#sink), signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof HoldfastError) throw error;
+      throw new HoldfastError('PROVIDER_ERROR', `the log did not take an event: ${String(error)}`, { cause: error });
+    }
+  }
+
+  #remember(update: Record<string, unknown>): void {
+    const { toolCallId, title, cost } = update;
+    if (typeof toolCallId === 'string' && typeof title === 'string' && title !== '') {
+      if (this.#titles.size >= MAX_TITLES) this.#titles.clear();
+      this.#titles.set(toolCallId, title.slice(0, 4000));
+    }
+    if (update.sessionUpdate === 'usage_update' && isObject(cost) && cost.currency === 'USD') {
+      if (typeof cost.amount === 'number' && cost.amount >= 0) this.#costUsd = cost.amount;
+    }
+  }
+}
+
+function textOf(update: Record<string, unknown>): string | undefined {
+  const { content } = update;
+  return isObject(content) && content.type === 'text' && typeof content.text === 'string' ? content.text : undefined;
+}
+
+/** A kind that makes no legal name keeps it inside the update. */
+function nameOf(kind: string): string {
+  const name = `acp.${kind}`;
+  return nativeNameProblem(name) === undefined ? name : 'acp.session_update';
+}

@@ -1,0 +1,15 @@
+/** What a provider author uses, as `holdfast/provider`: the SPI, and the providers that come with Holdfast. */
+export { HoldfastError } from '../protocol/errors.js';
+export { type CapabilityLevel, PROTOCOL_VERSION, type ProviderManifest } from '../protocol/manifest.js';
+export { acpProvider } from './acp/acp.js';
+export type {
+  ActionQuestion,
+  AnyProvider,
+  Provider,
+  Recovery,
+  Resume,
+  RunContext,
+  RunResult,
+  Turn,
+} from './provider.js';
+export { scriptedProvider } from './scripted/provider.js';
