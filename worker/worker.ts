@@ -5,14 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
-import {
-  DefaultLogger,
-  NativeConnection,
-  type NativeConnectionOptions,
-  Runtime,
-  Worker,
-  type WorkerOptions,
-} from '@temporalio/worker';
+import { NativeConnection, type NativeConnectionOptions, Worker, type WorkerOptions } from '@temporalio/worker';
 import { z } from 'zod';
 import { coreActivities } from '../activities/core.js';
 import { Host } from '../activities/host.js';

@@ -20,6 +20,8 @@ import { isObject } from './message.js';
 
 /** An action may take 64 KiB: title and names stand beside the payload. */
 const MAX_PAYLOAD_BYTES = 60 * KIB;
+/** Requests of one agent that wait at once. */
+const MAX_WAITING = 100;
 const MAX_OPTIONS = 30;
 const MAX_OPTION_ID_LENGTH = 200;
 const MAX_OPTION_NAME_LENGTH = 100;
@@ -42,6 +44,7 @@ export class Permissions {
   readonly #desk: PermissionDesk;
   readonly #closing = new AbortController();
   #rejectedLast = false;
+  #waiting = 0;
 
   constructor(desk: PermissionDesk) {
     this.#desk = desk;
@@ -68,8 +71,11 @@ export class Permissions {
       this.#desk.ctx.log('warn', 'a permission request without any option that can be chosen was cancelled');
       return CANCELLED;
     }
+    if (this.#waiting >= MAX_WAITING)
+      throw RequestError.internalError(undefined, `more than ${MAX_WAITING} permission requests at once`);
     const payload = this.#payload(request);
     const gone = AbortSignal.any([signal, this.#closing.signal]);
+    this.#waiting += 1;
     this.#desk.onWaiting(true);
     try {
       const asked = this.#desk.ctx.requestAction({
@@ -85,6 +91,7 @@ export class Permissions {
       if (!(error instanceof Error && error.name === 'AbortError')) this.#desk.onFailure(error);
       return CANCELLED;
     } finally {
+      this.#waiting -= 1;
       this.#desk.onWaiting(false);
     }
   }

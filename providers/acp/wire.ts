@@ -11,7 +11,7 @@ import { settledWithin, until } from '../process/wait.js';
 import { isObject, readLine } from './message.js';
 
 /** Requests of the agent that may wait for an answer at once. */
-const MAX_OPEN_REQUESTS = 256;
+const MAX_OPEN_REQUESTS = 10_000;
 /** Milliseconds for their number to go down again. */
 const OPEN_REQUESTS_MS = 5000;
 
