@@ -19,6 +19,7 @@ import type {
   StopInput,
   StopOutcome,
 } from '../workflows/messages.js';
+import { faultPoint } from './fault-points.js';
 import { type Launch, prepare } from './launch.js';
 import { LiveRun } from './live-run.js';
 import type { ServerCalls } from './server-calls.js';
@@ -94,6 +95,7 @@ export class Host implements HostActivities {
     // Unpause in the UI starts an activity again, whatever its retry policy says.
     if (info.attempt > 1) return { kind: 'superseded', message: 'the activity was started a second time' };
     const runId = info.workflowExecution?.runId ?? '';
+    await faultPoint('run.taken', input.workflowId);
     const launch = await prepare(this.options.reader, this.options.providers, {
       ...input,
       runId,
@@ -131,6 +133,7 @@ export class Host implements HostActivities {
     if (live === undefined) throw ApplicationFailure.nonRetryable('this host does not know the attempt', 'UNKNOWN');
     if (input.rollover === true) live.askRollover();
     if (input.answer !== undefined) {
+      await faultPoint('answer.received', input.workflowId);
       const response = actionResponseSchema.parse(input.answer.response);
       live.answer(input.answer.actionId, response);
     }
@@ -140,6 +143,7 @@ export class Host implements HostActivities {
     const live = this.runs.get(input.token);
     if (live === undefined) throw ApplicationFailure.nonRetryable('this host does not know the attempt', 'UNKNOWN');
     const activity = Context.current();
+    await faultPoint('stop.received', input.workflowId);
     const beat = setInterval(() => activity.heartbeat(), 1_000);
     try {
       return { confirmation: await live.stop(input.reason, input.graceMs) };
@@ -177,6 +181,7 @@ export class Host implements HostActivities {
       await live.stop('could not be announced', 0);
       return { kind: 'superseded', message: 'the host could not announce itself' };
     }
+    await faultPoint('run.announced', live.workflowId);
     const beat = await this.options.calls.beat(info.taskToken, pool.heartbeatTimeoutMs);
     if (beat === 'ok' && live.phase === 'announced') {
       live.lastAcknowledged = Date.now();
@@ -195,13 +200,16 @@ export class Host implements HostActivities {
     live.watched = true;
     live.lastAcknowledged = Date.now();
     try {
-      return await Promise.race([
+      const outcome = await Promise.race([
         live.outcome,
         live.rolloverDue(this.options.rollover, over.signal).then((): HostOutcome => ({ kind: 'rollover' })),
         this.beatUntilGone(live, activity, pool, over.signal).then(
           (): HostOutcome => ({ kind: 'superseded', message: 'the server no longer counts this activity' }),
         ),
       ]);
+      if (outcome.kind === 'logged' || outcome.kind === 'rollover')
+        await faultPoint(`host.returns.${outcome.kind}`, live.workflowId);
+      return outcome;
     } finally {
       over.abort();
       live.watched = false;

@@ -11,6 +11,7 @@ import { MAX_MESSAGE_LENGTH, MAX_TEXT_BYTES } from '../protocol/limits.js';
 import type { BatchItem } from '../protocol/log/inputs.js';
 import type { RunContext, RunResult } from '../providers/provider.js';
 import type { HostOutcome } from '../workflows/messages.js';
+import { faultPoint } from './fault-points.js';
 import type { Launch } from './launch.js';
 import { ProviderContext } from './run-context.js';
 import type { ServerCalls } from './server-calls.js';
@@ -62,6 +63,7 @@ export class LiveRun {
     this.sink = new EventSink({
       send: async (batch, items) => {
         await calls.signal(workflowId, 'append', { token: this.token, batch, items }, this.abort.signal);
+        await faultPoint('batch.sent', workflowId);
         for (const waiter of this.rolloverWaiters) waiter();
       },
       failed: (error) => {

@@ -7,7 +7,7 @@ import type { HoldfastEvent, LogEvent } from '../protocol/event.js';
 import { eventId } from '../protocol/ids.js';
 import { jsonBytes, throughJson } from '../protocol/json.js';
 import { MAX_PAGE_BYTES } from '../protocol/limits.js';
-import type { Mark, StoredMark } from '../protocol/log/inputs.js';
+import { type Mark, SIGNALS, type StoredMark, UNDECODABLE } from '../protocol/log/inputs.js';
 import { begin, reduce } from '../protocol/log/reduce.js';
 import type { LogState, Step } from '../protocol/log/state.js';
 import { type EventsPage, type ExecutionStart, MEMO } from './messages.js';
@@ -42,9 +42,9 @@ export class ExecutionLog {
    */
   signal(name: string, args: readonly unknown[]): void {
     if (this.closing) return;
-    const before = this.state;
+    if (!Object.hasOwn(SIGNALS, name) || args.includes(UNDECODABLE))
+      log.warn('a signal is dropped: unknown, or it cannot be decoded', { signal: name });
     this.take(reduce(this.state, { kind: 'signal', name, args }));
-    if (this.state === before) log.warn('a signal changed nothing', { signal: name });
   }
 
   /**

@@ -61,8 +61,9 @@ const mark = (value: unknown): LogInput => ({ kind: 'mark', mark: value });
 
 const word = fc.string({ unit: 'binary', maxLength: 12 });
 const json = fc.jsonValue({ maxDepth: 2 }) as fc.Arbitrary<Json>;
-const small = fc.nat({ max: 5 });
-const recovery = fc.constantFrom('none', 'journal');
+/** Evenly drawn; numbers as such come out small. */
+const small = fc.constantFrom(0, 1, 2, 3, 4, 5);
+const recovery = fc.constantFrom('none', 'journal', 'journal');
 const responseId = fc.constantFrom('resp_a', 'resp_b', 'resp_c', 'resp_d');
 const confirmation = fc.constantFrom('cooperative', 'forced', 'abandoned', 'lost', 'not_running');
 
@@ -82,72 +83,72 @@ const nativeName = fc.constantFrom('acp.plan', 'x.y', 'runtime.recovered', 'RUNT
 
 type Item = (play: Play) => unknown;
 const item: fc.Arbitrary<Item> = fc.oneof(
-  { weight: 4, arbitrary: fc.constant<Item>(() => ({ kind: 'started' })) },
+  { weight: 12, arbitrary: fc.constant<Item>(() => ({ kind: 'started' })) },
   {
-    weight: 4,
+    weight: 12,
     arbitrary: word.map(
       (text): Item =>
         () => ({ kind: 'text', text }),
     ),
   },
   {
-    weight: 3,
+    weight: 9,
     arbitrary: fc.tuple(nativeName, json).map(
       ([name, of]): Item =>
         () => ({ kind: 'native', data: { name, of, sequence: 99, type: 'run.completed' } }),
     ),
   },
   {
-    weight: 3,
+    weight: 9,
     arbitrary: small.map(
       (n): Item =>
         () => ({ kind: 'artifact', artifact: artifact(`art_${n}`) }),
     ),
   },
   {
-    weight: 5,
-    arbitrary: fc.tuple(question, fc.nat({ max: 30 }), fc.boolean()).map(
+    weight: 15,
+    arbitrary: fc.tuple(question, fc.nat({ max: 30 }), fc.constantFrom(false, false, true)).map(
       ([fields, n, suspend]): Item =>
         () => ({ kind: 'action', action: actionRequest(`act_${n}`, fields), suspend }),
     ),
   },
   {
-    weight: 2,
+    weight: 6,
     arbitrary: fc.tuple(small, fc.boolean()).map(
       ([n, suspend]): Item =>
         (play) => ({ kind: 'adopt', actionId: play.actionId(n), suspend }),
     ),
   },
   {
-    weight: 1,
+    weight: 3,
     arbitrary: small.map(
       (n): Item =>
         (play) => ({ kind: 'withdraw', actionId: play.actionId(n) }),
     ),
   },
   {
-    weight: 3,
+    weight: 9,
     arbitrary: small.map(
       (n): Item =>
         (play) => ({ kind: 'taken', actionId: play.actionId(n) }),
     ),
   },
   {
-    weight: 2,
+    weight: 6,
     arbitrary: small.map(
       (n): Item =>
         (play) => ({ kind: 'started', took: play.actionId(n) }),
     ),
   },
   {
-    weight: 3,
+    weight: 9,
     arbitrary: json.map(
       (entry): Item =>
         () => ({ kind: 'record', entry }),
     ),
   },
   {
-    weight: 1,
+    weight: 3,
     arbitrary: json.map(
       (session): Item =>
         () => ({ kind: 'session', session }),
@@ -245,14 +246,45 @@ const announcement = (attempt: number, play: Play, how: string): LogInput =>
     recovery: how,
   });
 
-/** What a sound world does; histories of it reach far. */
+/** What a sound world does next; histories of mostly this reach far. */
+const onward: fc.Arbitrary<Move> = fc
+  .tuple(fc.array(item, { minLength: 1, maxLength: 4 }), anyResponse, responseId, recovery, small)
+  .map(
+    ([items, response, id, how, dice]): Move =>
+      (play) => {
+        const { state } = play;
+        const over = state.attemptLost || (state.host?.suspended && state.open === undefined);
+        if (over) return mark({ kind: 'attempt', attempt: state.attempt + 1 });
+        if (state.host === undefined) return announcement(state.attempt, play, how);
+        if (!state.host.started) {
+          const suspended = state.answers.find((answer) => answer.suspended);
+          return batch([() => ({ kind: 'started', ...(suspended && { took: suspended.action.id }) })], play);
+        }
+        const untaken = state.answers.find(
+          (answer) => answer.attempt === state.attempt && answer.takenBy === undefined,
+        );
+        if (untaken !== undefined && dice > 0)
+          return batch([() => ({ kind: 'taken', actionId: untaken.action.id })], play);
+        if (state.open === undefined || dice === 0) return batch(items, play);
+        if (dice < (state.open.attempt === state.attempt ? 2 : 4))
+          return batch([() => ({ kind: 'adopt', actionId: state.open?.request.id })], play);
+        const fitting = state.open.request.kind === 'approval' ? { approved: dice > 2 } : { value: dice };
+        const answer = dice === 2 ? response : fitting;
+        return signal('respond', { responseId: id, actionId: state.open.request.id, response: answer });
+      },
+  );
+
+const lose = fc.constant<Move>((play) =>
+  mark({ kind: 'settled', attempt: play.state.attempt, result: { how: 'lost', message: 'gone' } }),
+);
+
+/** The same parts, whether or not it is their time. */
 const honest: fc.Arbitrary<Move>[] = [
   recovery.map(
     (how): Move =>
       (play) =>
         announcement(play.state.attempt, play, how),
   ),
-  fc.constant<Move>((play) => batch([() => ({ kind: 'started' })], play)),
   fc.array(item, { minLength: 1, maxLength: 4 }).map(
     (items): Move =>
       (play) =>
@@ -264,9 +296,7 @@ const honest: fc.Arbitrary<Move>[] = [
         signal('respond', { responseId: id, actionId: play.actionId(which), response }),
   ),
   fc.constant<Move>((play) => mark({ kind: 'attempt', attempt: play.state.attempt + 1 })),
-  fc.constant<Move>((play) =>
-    mark({ kind: 'settled', attempt: play.state.attempt, result: { how: 'lost', message: 'gone' } }),
-  ),
+  lose,
   fc.constant<Move>(() => mark({ kind: 'rollover' })),
 ];
 
@@ -330,7 +360,13 @@ const wrong: fc.Arbitrary<Move>[] = [
 const weighted = (arbitraries: fc.Arbitrary<Move>[], weight: number) =>
   arbitraries.map((arbitrary) => ({ arbitrary, weight }));
 
-const move = fc.oneof(...weighted(honest, 12), ...weighted(ending, 1), ...weighted(wrong, 3));
+const move = fc.oneof(
+  { arbitrary: onward, weight: 150 },
+  { arbitrary: lose, weight: 10 },
+  ...weighted(honest, 4),
+  ...weighted(ending, 1),
+  ...weighted(wrong, 4),
+);
 
 /** Plays the moves from `run.queued` on. Signals and marks pass through JSON as they do in a history. */
 export function play(moves: readonly Move[]): History {
@@ -358,7 +394,7 @@ function storable(input: LogInput): LogInput {
   }
 }
 
-export const moves: fc.Arbitrary<Move[]> = fc.array(move, { maxLength: 60, size: 'max' });
+export const moves: fc.Arbitrary<Move[]> = fc.array(move, { minLength: 1, maxLength: 60, size: 'max' });
 export const history: fc.Arbitrary<History> = moves.map(play);
 
 /** An event as a reader shows it, with a time, checked against its schema. */

@@ -7,7 +7,7 @@ import { openSession } from '../../providers/acp/session.js';
 import { SessionUpdates } from '../../providers/acp/updates.js';
 import { Redactor } from '../../providers/process/redact.js';
 import { agentScript, fixture } from '../support/acp-agents.js';
-import { parentOf, processesWith } from '../support/processes.js';
+import { isAlive, parentOf, processesWith } from '../support/processes.js';
 import { eventually, testContext } from '../support/provider-context.js';
 
 describe('a cancel', () => {
@@ -119,10 +119,12 @@ test.each(['silent', 'ignores_all'])(
     );
     const others = () => processesWith(word).filter((pid) => pid !== runner.pid);
     await eventually(() => others().length >= (mode === 'silent' ? 1 : 2), 20_000);
-    await eventually(() => processesWith('holdfast-guard').some((pid) => parentOf(pid) === runner.pid));
+    const guards = () => processesWith('holdfast-guard').filter((pid) => parentOf(pid) === runner.pid);
+    await eventually(() => guards().length === 1);
+    const [guard = 0] = guards();
     runner.kill('SIGKILL');
     await eventually(() => processesWith(word).length === 0, 10_000);
-    await eventually(() => processesWith('holdfast-guard').every((pid) => parentOf(pid) !== 1), 10_000);
+    await eventually(() => !isAlive(guard), 10_000);
   },
   40_000,
 );

@@ -1,0 +1,133 @@
+/**
+ * A real server, with workers and a client, for one test file. Every execution that it started is compared at the end:
+ * the log as readers fold it from history, and as the workflow's own query gives it (DESIGN §3, rule 8).
+ */
+import { Client, Connection } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
+import { type ClientOptions, HoldfastClient, type StartedExecution } from '../../client/client.js';
+import { type DevServer, startDevServer } from '../../dev/server.js';
+import { CHANNEL_ARGS } from '../../log/channel.js';
+import type { HoldfastEvent } from '../../protocol/event.js';
+import type { StartExecutionRequest } from '../../protocol/execution.js';
+import { scriptedProvider } from '../../providers/scripted/provider.js';
+import { createWorker, type HoldfastWorker, type HoldfastWorkerOptions } from '../../worker/worker.js';
+import { type Comparison, compareLogs } from './compare-logs.js';
+
+/** Quick suspicion, so that a killed worker is noticed within seconds. */
+export const QUICK_POOL = { heartbeatTimeoutMs: 2_000, leaseMs: 2_000, stopGraceMs: 2_000 };
+
+export interface ClusterOptions {
+  readonly dbFile?: string;
+  readonly dataConverter?: DataConverter;
+}
+
+export class Cluster {
+  readonly started: string[] = [];
+  private readonly workers: HoldfastWorker[] = [];
+  private readonly clients: HoldfastClient[] = [];
+
+  private constructor(
+    readonly server: DevServer,
+    readonly temporal: Client,
+    readonly client: HoldfastClient,
+    private readonly options: ClusterOptions,
+  ) {}
+
+  static async start(options: ClusterOptions = {}): Promise<Cluster> {
+    const server = await startDevServer({ ui: false, ...(options.dbFile ? { dbFile: options.dbFile } : {}) });
+    const connection = await Connection.connect({ address: server.address, channelArgs: CHANNEL_ARGS });
+    const { dataConverter } = options;
+    const converter = dataConverter === undefined ? {} : { dataConverter };
+    const temporal = new Client({ connection, namespace: server.namespace, ...converter });
+    const client = await HoldfastClient.connect({ address: server.address, ...converter });
+    return new Cluster(server, temporal, client, options);
+  }
+
+  async worker(options: Partial<HoldfastWorkerOptions> = {}): Promise<HoldfastWorker> {
+    const worker = await createWorker({
+      address: this.server.address,
+      providers: [scriptedProvider()],
+      pool: QUICK_POOL,
+      handleSignals: false,
+      drainMs: 0,
+      log: () => undefined,
+      ...(this.options.dataConverter === undefined ? {} : { dataConverter: this.options.dataConverter }),
+      ...options,
+    });
+    this.workers.push(worker);
+    return worker;
+  }
+
+  async anotherClient(options: ClientOptions = {}): Promise<HoldfastClient> {
+    const client = await HoldfastClient.connect({ address: this.server.address, ...options });
+    this.clients.push(client);
+    return client;
+  }
+
+  /** Starts an execution of the scripted provider in a conversation of its own. */
+  async run(
+    steps: readonly object[],
+    more: Partial<StartExecutionRequest> & { suspend?: boolean } = {},
+  ): Promise<StartedExecution['execution']> {
+    const { suspend, config, ...request } = more;
+    const conversationId = request.conversationId ?? (await this.client.createConversation()).id;
+    const { execution } = await this.client.startExecution({
+      providerId: 'scripted',
+      input: 'go',
+      config: { steps: steps as never, ...(suspend === undefined ? {} : { suspend }), ...config },
+      ...request,
+      conversationId,
+    });
+    this.started.push(execution.id);
+    return execution;
+  }
+
+  /** The whole log as a live reader gets it. */
+  async log(executionId: string, after = 0): Promise<HoldfastEvent[]> {
+    const events: HoldfastEvent[] = [];
+    for await (const event of this.client.events(executionId, { after })) events.push(event);
+    return events;
+  }
+
+  /** Waits for an event that `fits` and returns it. Fails when the log ends without one. */
+  async seen<T extends HoldfastEvent>(
+    executionId: string,
+    fits: (event: HoldfastEvent) => event is T,
+    after?: number,
+  ): Promise<T>;
+  async seen(executionId: string, fits: (event: HoldfastEvent) => boolean, after?: number): Promise<HoldfastEvent>;
+  async seen(executionId: string, fits: (event: HoldfastEvent) => boolean, after = 0): Promise<HoldfastEvent> {
+    for await (const event of this.client.events(executionId, { after })) if (fits(event)) return event;
+    throw new Error(`the log of ${executionId} ended without the awaited event`);
+  }
+
+  /** The open action, once there is one. */
+  async action(executionId: string, after = 0): Promise<{ id: string; sequence: number }> {
+    const event = await this.seen(executionId, isActionRequired, after);
+    return { id: event.data.id, sequence: event.sequence };
+  }
+
+  handle(executionId: string, runId?: string) {
+    return this.temporal.workflow.getHandle(`default.${executionId}`, runId);
+  }
+
+  /** Compares every execution that was started here; see compare-logs.ts. */
+  async compare(): Promise<Comparison> {
+    return await compareLogs(this.client, this.temporal, this.started);
+  }
+
+  async stop(): Promise<void> {
+    for (const client of [this.client, ...this.clients]) await client.close();
+    await Promise.all(this.workers.map((worker) => worker.shutdown({ drainMs: 0 })));
+    await this.temporal.connection.close();
+    await this.server.stop();
+  }
+}
+
+export function isActionRequired(event: HoldfastEvent): event is Extract<HoldfastEvent, { type: 'action.required' }> {
+  return event.type === 'action.required';
+}
+
+export function types(events: readonly HoldfastEvent[]): string[] {
+  return events.map((event) => event.type);
+}
