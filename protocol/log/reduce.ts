@@ -229,7 +229,8 @@ function openAction(draft: Draft, action: ActionRequest, attempt: number, suspen
   const state = draft.state;
   if (Object.hasOwn(state.actions, action.id) || Object.keys(state.actions).length >= MAX_ACTIONS) return;
   if (state.open !== undefined) {
-    if (state.open.attempt === attempt) return;
+    // An id is given once, and an attempt has one question at a time.
+    if (state.open.request.id === action.id || state.open.attempt === attempt) return;
     draft.withdrawOpen(true);
   }
   state.open = { request: action, attempt, suspended: suspend };

@@ -89,7 +89,8 @@ async function run(ctx: RunContext<AcpConfig>, options: ResolvedOptions): Promis
   await checkDirectory(launch);
   if (ctx.signal.aborted) return {};
 
-  const redactor = new Redactor(Object.values(launch.settings.secretEnv ?? {}));
+  const { secretEnv = {}, secrets = [] } = launch.settings;
+  const redactor = new Redactor([...Object.values(secretEnv), ...secrets]);
   const updates = new SessionUpdates(ctx, redactor);
   const clock = new TurnClock(options.turnTimeoutMs);
   let runtimeFailure: unknown;

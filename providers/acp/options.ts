@@ -17,6 +17,7 @@ const MIN_SECRET_LENGTH = 4;
 const milliseconds = z.int().min(1).max(MAX_TIMER_MS);
 const noNul = (text: string) => !text.includes('\0');
 const text = z.string().refine(noNul, 'must not hold a NUL character');
+const secret = text.min(MIN_SECRET_LENGTH, `is too short to be redacted (under ${MIN_SECRET_LENGTH} characters)`);
 const absolutePath = text.refine(isAbsolute, 'must be an absolute path');
 const name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'a name is 1–64 of A–Z a–z 0–9 . _ -');
 const variable = z
@@ -39,9 +40,9 @@ const agentSchema = z
     env: z.record(variable, text).optional(),
     passEnv: z.array(variable).optional(),
     /** Like `env`; the exact values are redacted from all that is emitted. */
-    secretEnv: z
-      .record(variable, text.min(MIN_SECRET_LENGTH, `is too short to be redacted (under ${MIN_SECRET_LENGTH})`))
-      .optional(),
+    secretEnv: z.record(variable, secret).optional(),
+    /** More values to redact: those that stand inside other variables, say. */
+    secrets: z.array(secret).optional(),
   })
   .refine((agent) => agent.cwd === undefined || agent.workspace === undefined, 'has both "cwd" and "workspace"');
 

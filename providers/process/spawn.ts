@@ -83,8 +83,9 @@ export function startProcess(options: SpawnOptions): RunningProcess {
       guard.release();
       return { forced: false, left: [] };
     }
-    const report = await stopTree({ tree: new ProcessTree(root), exited, closeInput: () => closeInput(child) }, limits);
+    const report = await stopTree({ tree: new ProcessTree(root), exited, closeInput: () => child.stdin.end() }, limits);
     guard.release();
+    child.stdin.destroy();
     // Its last words may still be in the pipe.
     await settledWithin(stderrEnded, STDERR_MS);
     child.stderr.destroy();
@@ -107,12 +108,6 @@ export function startProcess(options: SpawnOptions): RunningProcess {
       return stopping;
     },
   };
-}
-
-/** What still waits to be written would hold the pipe open, so a reader that stalls would never see the end. */
-function closeInput(child: Child): void {
-  if (child.stdin.writableLength === 0) child.stdin.end();
-  else child.stdin.destroy();
 }
 
 function notStarted(error: Error): RunningProcess {

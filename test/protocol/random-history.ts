@@ -27,7 +27,7 @@ export interface History {
   readonly events: readonly LogEvent[];
 }
 
-export type Move = (play: Play) => LogInput;
+type Move = (play: Play) => LogInput;
 
 /** What a move may look at: the log as it is, and what was sent before. */
 class Play {
@@ -369,7 +369,7 @@ const move = fc.oneof(
 );
 
 /** Plays the moves from `run.queued` on. Signals and marks pass through JSON as they do in a history. */
-export function play(moves: readonly Move[]): History {
+function play(moves: readonly Move[]): History {
   const first = begin(IDENTITY, REQUEST);
   const play = new Play(first.state);
   const moments: Moment[] = [];
@@ -382,7 +382,9 @@ export function play(moves: readonly Move[]): History {
     moments.push({ input, before, step });
   }
   const events = [...first.events, ...moments.flatMap((moment) => moment.step.events)];
-  return { first, moments, state: play.state, events };
+  // What a failing property prints.
+  const toText = () => moments.map((moment) => fc.stringify(moment.input)).join('\n');
+  return Object.assign({ first, moments, state: play.state, events }, { [fc.toStringMethod]: toText });
 }
 
 /** As a history would hold it; what it could not hold at all is handed in raw. */
@@ -394,7 +396,7 @@ function storable(input: LogInput): LogInput {
   }
 }
 
-export const moves: fc.Arbitrary<Move[]> = fc.array(move, { minLength: 1, maxLength: 60, size: 'max' });
+const moves: fc.Arbitrary<Move[]> = fc.array(move, { minLength: 1, maxLength: 60, size: 'max' });
 export const history: fc.Arbitrary<History> = moves.map(play);
 
 /** An event as a reader shows it, with a time, checked against its schema. */

@@ -33,18 +33,21 @@ describe('a cancel', () => {
     expect(left()).toEqual([]);
   });
 
-  test('while a permission is open answers it at once', async () => {
-    const { provider, left } = fixture('polite', 'ask', { cancelGraceMs: 10_000 });
-    const ctx = testContext(provider);
-    const run = provider.run(ctx);
-    await eventually(() => ctx.actions.length === 1);
-    const begin = performance.now();
-    ctx.abort();
-    await expect(run).resolves.toEqual({ forced: false });
-    expect(performance.now() - begin).toBeLessThan(3000);
-    expect(ctx.actions).toMatchObject([{ state: 'withdrawn' }]);
-    expect(left()).toEqual([]);
-  });
+  test.each([false, true])(
+    'while a permission is open answers it at once (slow runtime: %s)',
+    async (slowToWithdraw) => {
+      const { provider, left } = fixture('polite', 'ask', { cancelGraceMs: 10_000 });
+      const ctx = testContext(provider, { slowToWithdraw });
+      const run = provider.run(ctx);
+      await eventually(() => ctx.actions.length === 1);
+      const begin = performance.now();
+      ctx.abort();
+      await expect(run).resolves.toEqual({ forced: false });
+      expect(performance.now() - begin).toBeLessThan(3000);
+      expect(ctx.actions).toMatchObject([{ state: 'withdrawn' }]);
+      expect(left()).toEqual([]);
+    },
+  );
 
   test('while the agent starts does not wait for it', async () => {
     const { provider, left } = fixture('hostile', 'silent_session');

@@ -158,7 +158,7 @@ describe('stopping', () => {
     expect(await child.exited).toEqual({ kind: 'code', code: 3 });
   });
 
-  test('closes the input of a child that has not read what it was sent', async () => {
+  test('lets a child read what it was sent', async () => {
     const child = node(
       "process.stdin.on('end', () => process.exit(3)).pause(); console.log('up'); setTimeout(() => process.stdin.resume(), 200)",
     );
@@ -173,6 +173,11 @@ describe('stopping', () => {
     ['without its environment', 'detached: true, env: {}', 'setInterval(() => {}, 1000)'],
     ['in its session, when it is gone', 'env: {}', 'process.exit(0)'],
     ['in a session of their own, when it is gone', 'detached: true', 'process.exit(0)'],
+    [
+      'without its environment, when it ends as asked',
+      'detached: true, env: {}',
+      "process.stdin.on('end', () => process.exit(0)).resume()",
+    ],
     ['under one that ignores TERM', 'detached: true', "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)"],
   ])('ends tools %s', async (_, options, then) => {
     const child = withTool(options, then);

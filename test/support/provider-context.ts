@@ -33,6 +33,8 @@ export interface ContextOptions<C> {
   readonly transcript?: readonly Turn[];
   /** Answers an action as soon as it is open; undefined leaves it open. */
   readonly answer?: (action: AskedAction) => ActionResponse | undefined;
+  /** An abort leaves actions open: their end comes later than the abort. */
+  readonly slowToWithdraw?: boolean;
   /** What an `emit` waits for: back-pressure. */
   readonly room?: () => Promise<void>;
 }
@@ -80,6 +82,7 @@ export class TestContext<C = unknown> implements RunContext<C> {
 
   abort(): void {
     this.#abort.abort();
+    if (this.#options.slowToWithdraw) return;
     for (const { reject } of this.#open.values()) reject(abortError());
   }
 
@@ -122,7 +125,7 @@ export class TestContext<C = unknown> implements RunContext<C> {
   }
 
   #ask(question: ActionQuestion, signal: AbortSignal | undefined): Promise<ActionResponse> {
-    if (this.signal.aborted || signal?.aborted) return Promise.reject(abortError());
+    if (signal?.aborted || (this.signal.aborted && !this.#options.slowToWithdraw)) return Promise.reject(abortError());
     const action: AskedAction = { ...question, number: this.actions.length + 1, state: 'open' };
     this.actions.push(action);
     return new Promise((resolve, reject) => {
