@@ -120,10 +120,6 @@ export class Host implements HostActivities {
       return { kind: 'settled', result: { how: 'lost', message: 'its host does not know the attempt' } };
     const runId = info.workflowExecution?.runId ?? '';
     if (await this.isReset(input.workflowId, runId)) return { kind: 'reset' };
-    if (live.runId !== runId) {
-      live.sink.resetCounts();
-      live.rolloverAsked = false;
-    }
     live.runId = runId;
     return await this.attend(live, input.pool);
   };
@@ -207,6 +203,8 @@ export class Host implements HostActivities {
           (): HostOutcome => ({ kind: 'superseded', message: 'the server no longer counts this activity' }),
         ),
       ]);
+      // What is sent from here on counts for the next run.
+      if (outcome.kind === 'rollover') live.resetCounts();
       if (outcome.kind === 'logged' || outcome.kind === 'rollover')
         await faultPoint(`host.returns.${outcome.kind}`, live.workflowId);
       return outcome;

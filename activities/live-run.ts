@@ -160,6 +160,11 @@ export class LiveRun {
     });
   }
 
+  resetCounts(): void {
+    this.rolloverAsked = false;
+    this.sink.resetCounts();
+  }
+
   askRollover(): void {
     this.rolloverAsked = true;
     for (const waiter of this.rolloverWaiters) waiter();

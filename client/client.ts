@@ -10,7 +10,7 @@
  */
 import { Client, Connection, type ConnectionOptions, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { type DataConverter, defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
-import { CHANNEL_ARGS } from '../log/channel.js';
+import { connectionOptions } from '../log/channel.js';
 import { type Decode, decoder } from '../log/decode.js';
 import { isEnded } from '../log/fold.js';
 import type { Follower } from '../log/follower.js';
@@ -151,7 +151,7 @@ export class HoldfastClient {
     if (options.tenant !== undefined) checkId(options.tenant, 'tenant');
     let connection: Connection;
     try {
-      connection = await Connection.connect({ address, ...options.connection, channelArgs: CHANNEL_ARGS });
+      connection = await Connection.connect({ address, ...options.connection, ...connectionOptions() });
     } catch (error) {
       throw new HoldfastError(
         'RUNTIME_UNAVAILABLE',

@@ -108,8 +108,9 @@ export class Followers {
           return { done: true, value: undefined };
         }
       } catch (error) {
+        const wanted = !signal.aborted;
         leave();
-        if (signal.aborted) return { done: true, value: undefined };
+        if (!wanted) return { done: true, value: undefined };
         throw error;
       }
       const event = ready[position++];

@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { coreActivities } from '../activities/core.js';
 import { Host } from '../activities/host.js';
 import { ServerCalls } from '../activities/server-calls.js';
-import { CHANNEL_ARGS } from '../log/channel.js';
+import { connectionOptions } from '../log/channel.js';
 import { decoder } from '../log/decode.js';
 import { grpcMessage } from '../log/grpc.js';
 import { HistoryReader } from '../log/history.js';
@@ -168,7 +168,7 @@ export class HoldfastWorker {
     try {
       const native = await NativeConnection.connect(connection as NativeConnectionOptions);
       try {
-        const own = await Connection.connect({ ...connection, channelArgs: CHANNEL_ARGS });
+        const own = await Connection.connect({ ...connection, ...connectionOptions() });
         return { native, client: new Client({ connection: own, namespace: this.namespace, dataConverter }) };
       } catch (error) {
         await native.close();

@@ -130,7 +130,11 @@ test('a kill -9 of the worker leaves neither agent nor tool', async () => {
     ['--import', 'tsx', fileURLToPath(new URL('../fixtures/run-agent.ts', import.meta.url))],
     { stdio: 'ignore', env: { ...process.env, AGENT: JSON.stringify(agent), INPUT: '[bash:sleep 600]' } },
   );
-  await eventually(() => sleeper(left) !== undefined, 40_000);
-  runner.kill('SIGKILL');
-  await eventually(() => left().length === 0, 10_000);
+  try {
+    await eventually(() => sleeper(left) !== undefined, 40_000);
+    runner.kill('SIGKILL');
+    await eventually(() => left().length === 0, 10_000);
+  } finally {
+    for (const pid of left()) process.kill(pid, 'SIGKILL');
+  }
 });

@@ -85,6 +85,16 @@ describe('a lost attempt', () => {
     expect(log.state).toBe(before);
   });
 
+  it('starts once, however often its host says so', () => {
+    const log = new Log().start('journal');
+    log.ask('act_1');
+    log.respond('act_1', { approved: true });
+    const { head, answers } = log.state;
+    log.append({ kind: 'started', took: 'act_1' });
+    expect(log.state).toMatchObject({ head, answers });
+    expect(log.types().filter((type) => type === 'run.started')).toHaveLength(1);
+  });
+
   it('makes an artifact again without a second event', () => {
     const log = new Log().start('journal');
     const made = artifact('art_1');
@@ -173,6 +183,14 @@ describe('an action of a lost attempt', () => {
     expect(log.named('runtime.action_withdrawn')).toMatchObject([{ actionId: 'act_1' }]);
     expect(log.state.open?.request.id).toBe('act_2');
     expect(log.respond('act_1', { approved: true })).toMatchObject({ code: 'ACTION_ALREADY_RESOLVED' });
+  });
+
+  it('keeps its id for itself', () => {
+    const log = asking();
+    log.recover();
+    const { events } = log.ask('act_1', { title: 'Something else?' });
+    expect(events).toEqual([]);
+    expect(log.state.open).toMatchObject({ request: { title: 'May I?' }, attempt: 1 });
   });
 
   it('is withdrawn by its end', () => {

@@ -120,14 +120,20 @@ test.each(['silent', 'ignores_all'])(
       ],
       { stdio: 'ignore', env: { ...process.env, HOLDFAST_TEST_WORD: word } },
     );
-    const others = () => processesWith(word).filter((pid) => pid !== runner.pid);
-    await eventually(() => others().length >= (mode === 'silent' ? 1 : 2), 20_000);
-    const guards = () => processesWith('holdfast-guard').filter((pid) => parentOf(pid) === runner.pid);
-    await eventually(() => guards().length === 1);
-    const [guard = 0] = guards();
-    runner.kill('SIGKILL');
-    await eventually(() => processesWith(word).length === 0, 10_000);
-    await eventually(() => !isAlive(guard), 10_000);
+    try {
+      const childrenOf = (parent: number | undefined, what: string) =>
+        processesWith(what).filter((pid) => parentOf(pid) === parent);
+      const agents = () => childrenOf(runner.pid, `hostile.mjs\u0000${mode}`);
+      await eventually(() => agents().length === 1, 20_000);
+      if (mode === 'ignores_all') await eventually(() => childrenOf(agents()[0], '/bin/sleep').length === 1);
+      await eventually(() => childrenOf(runner.pid, 'holdfast-guard').length === 1);
+      const [guard = 0] = childrenOf(runner.pid, 'holdfast-guard');
+      runner.kill('SIGKILL');
+      await eventually(() => processesWith(word).length === 0, 10_000);
+      await eventually(() => !isAlive(guard), 10_000);
+    } finally {
+      for (const pid of processesWith(word)) process.kill(pid, 'SIGKILL');
+    }
   },
   40_000,
 );

@@ -44,11 +44,11 @@ function expectContiguous(events: readonly HoldfastEvent[]): void {
 describe('an execution that rolls over', () => {
   it('keeps its live provider and loses no event, for a live reader and from every cursor afterwards', async () => {
     const text = 'abcdefghijklmnopqrstuvwxyz0123456789';
-    const { id } = await cluster.run([{ say: text, chunk: 1, everyMs: 30 }]);
+    const { id } = await cluster.run([{ say: text.repeat(2), chunk: 1, everyMs: 40 }]);
     const live = await cluster.log(id);
     expectContiguous(live);
     expect(types(live).filter((type) => type === 'run.started')).toHaveLength(1);
-    expect((await cluster.client.getExecution(id)).finalOutput).toBe(text);
+    expect((await cluster.client.getExecution(id)).finalOutput).toBe(text.repeat(2));
     await expect.poll(() => runsOf(id), { timeout: 10_000 }).toBeGreaterThan(2);
     for (const after of [0, 1, 7, 20, live.length - 1]) {
       expect(await cluster.log(id, after)).toEqual(live.slice(after));

@@ -6,7 +6,7 @@ import { Client, Connection } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { type ClientOptions, HoldfastClient, type StartedExecution } from '../../client/client.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
-import { CHANNEL_ARGS } from '../../log/channel.js';
+import { connectionOptions } from '../../log/channel.js';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import type { StartExecutionRequest } from '../../protocol/execution.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
@@ -15,6 +15,12 @@ import { type Comparison, compareLogs } from './compare-logs.js';
 
 /** Quick suspicion, so that a killed worker is noticed within seconds. */
 export const QUICK_POOL = { heartbeatTimeoutMs: 2_000, leaseMs: 2_000, stopGraceMs: 2_000 };
+
+/** Else a deletion waits for the server's queues, up to 30 s. */
+const DELETE_AT_ONCE = {
+  'history.transferProcessorEnsureCloseBeforeDelete': false,
+  'history.visibilityProcessorEnsureCloseBeforeDelete': false,
+};
 
 export interface ClusterOptions {
   readonly dbFile?: string;
@@ -34,8 +40,12 @@ export class Cluster {
   ) {}
 
   static async start(options: ClusterOptions = {}): Promise<Cluster> {
-    const server = await startDevServer({ ui: false, ...(options.dbFile ? { dbFile: options.dbFile } : {}) });
-    const connection = await Connection.connect({ address: server.address, channelArgs: CHANNEL_ARGS });
+    const server = await startDevServer({
+      ui: false,
+      dynamicConfig: DELETE_AT_ONCE,
+      ...(options.dbFile ? { dbFile: options.dbFile } : {}),
+    });
+    const connection = await Connection.connect({ address: server.address, ...connectionOptions() });
     const { dataConverter } = options;
     const converter = dataConverter === undefined ? {} : { dataConverter };
     const temporal = new Client({ connection, namespace: server.namespace, ...converter });

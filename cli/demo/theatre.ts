@@ -1,0 +1,46 @@
+/** What both acts of the demo play on: a server and a client of it. */
+import { HoldfastClient } from '../../client/client.js';
+import { type OpenedServer, openServer } from '../../dev/open.js';
+import { resolveTemporalCli } from '../../dev/resolve.js';
+import { missingSearchAttributes } from '../../dev/search-attributes.js';
+import { workflowIdOf } from '../../protocol/ids.js';
+import { missingAttributes } from '../../worker/announce.js';
+import { connectTo } from '../cluster.js';
+import { confirm, hasTerminal } from '../question.js';
+import type { Screen } from '../screen.js';
+import { setUp } from '../setup.js';
+import type { Stage } from '../stage.js';
+
+export interface Theatre {
+  readonly server: OpenedServer;
+  readonly client: HoldfastClient;
+}
+
+/** Starts a server with its UI, or takes the cluster that TEMPORAL_ADDRESS names. It is released with the stage. */
+export async function openTheatre(screen: Screen, stage: Stage): Promise<Theatre> {
+  const onProgress = (line: string): void => screen.say(line);
+  if (!process.env.TEMPORAL_ADDRESS) await stage.download(resolveTemporalCli({ onProgress }));
+  const server = await stage.hold(openServer({ ui: true }), (opened) => opened.stop());
+  screen.say(server.description);
+  if (server.external) await checkSetUp(server, screen, stage);
+  const client = await stage.hold(HoldfastClient.connect(server), (connected) => connected.close());
+  return { server, client };
+}
+
+/** A cluster of somebody's: nothing is registered there without a yes. */
+async function checkSetUp(server: OpenedServer, screen: Screen, stage: Stage): Promise<void> {
+  const { address, namespace } = server;
+  const connection = await connectTo(address);
+  const missing = await missingSearchAttributes(connection, namespace).finally(() => connection.close());
+  if (missing.length === 0) return;
+  screen.say(`Namespace ${namespace} lacks the search attributes ${missing.join(', ')}.`);
+  const register = hasTerminal() && (await confirm('   Register them there?', stage.asking));
+  if (!register) throw missingAttributes(missing, namespace);
+  await setUp(server, (line) => screen.say(line));
+}
+
+/** Where an execution is seen in the Temporal UI. */
+export function uiPage(server: OpenedServer, executionId: string, tenant: string): string | undefined {
+  if (server.uiUrl === undefined) return undefined;
+  return `${server.uiUrl}/namespaces/${server.namespace}/workflows/${workflowIdOf(tenant, executionId)}`;
+}

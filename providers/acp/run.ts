@@ -1,0 +1,149 @@
+/** One run: start the agent, open a session, one turn, and the end of everything that was started. */
+import { stat } from 'node:fs/promises';
+import type { ContentBlock } from '@agentclientprotocol/sdk';
+import { HoldfastError } from '../../protocol/errors.js';
+import type { Usage } from '../../protocol/execution.js';
+import { clip } from '../../protocol/json.js';
+import { Redactor } from '../process/redact.js';
+import { cleanText } from '../process/stderr-tail.js';
+import { settledWithin, unlessAborted } from '../process/wait.js';
+import type { RunContext, RunResult } from '../provider.js';
+import { AgentConnection } from './connection.js';
+import { AgentFailure, asHoldfastError } from './failure.js';
+import { type AcpConfig, chooseLaunch, type Launch, type ResolvedOptions } from './options.js';
+import { Permissions } from './permission.js';
+import { promptOf } from './prompt.js';
+import { openSession } from './session.js';
+import { promptTurn, TurnClock, turnEnd } from './turn.js';
+import { SessionUpdates } from './updates.js';
+
+export const ACP_PROVIDER_VERSION = '1.0.0';
+/** Lines of noise that are shown in the log, each with its beginning. */
+const NOISE_SAMPLES = 3;
+
+/** See `acpProvider`. Settles when nothing of the agent is left. */
+export async function runAgent(ctx: RunContext<AcpConfig>, options: ResolvedOptions): Promise<RunResult> {
+  const prompt = promptOf(ctx.input);
+  const launch = chooseLaunch(options, ctx.config);
+  await checkDirectory(launch);
+  if (ctx.signal.aborted) return {};
+
+  const { secretEnv = {}, secrets = [] } = launch.settings;
+  const redactor = new Redactor([...Object.values(secretEnv), ...secrets]);
+  const run = connect(ctx, options, launch, redactor);
+  let usage: Usage = {};
+  let failure: unknown;
+  try {
+    usage = await converse(ctx, options, run, prompt);
+  } catch (error) {
+    failure = error;
+  }
+  // What the agent says until its output ends still counts: the last words may come right after the answer.
+  const report = await run.agent.stop();
+  try {
+    await run.updates.finish();
+  } catch (error) {
+    failure ??= error;
+  }
+  const { noise, stderr } = run.agent;
+  if (noise.lines > 0) ctx.log('warn', "lines on the agent's standard output were no messages", { ...noise });
+  if (report.left.length > 0) ctx.log('error', 'processes of the agent could not be ended', { pids: report.left });
+
+  if (ctx.signal.aborted) return { forced: report.forced };
+  failure ??= run.broken.signal.reason ?? run.agent.failure;
+  if (failure !== undefined) throw asHoldfastError(failure, launch.agent, stderr, redactor);
+  const all = { ...usage, ...run.updates.usage };
+  return Object.keys(all).length === 0 ? {} : { usage: all };
+}
+
+/** What one run holds while it lasts. */
+interface Run {
+  readonly launch: Launch;
+  readonly agent: AgentConnection;
+  readonly updates: SessionUpdates;
+  readonly permissions: Permissions;
+  readonly clock: TurnClock;
+  /** Aborts, with the error, when the runtime itself cannot go on. */
+  readonly broken: AbortController;
+}
+
+function connect(ctx: RunContext<AcpConfig>, options: ResolvedOptions, launch: Launch, redactor: Redactor): Run {
+  const updates = new SessionUpdates(ctx, redactor);
+  const clock = new TurnClock(options.turnTimeoutMs);
+  const broken = new AbortController();
+  const permissions = new Permissions({
+    ctx,
+    redactor,
+    sessionId: () => updates.sessionId,
+    toolTitle: (id) => updates.title(id),
+    onWaiting: (waiting) => clock.pause(waiting),
+    onFailure: (error) => broken.abort(error),
+  });
+  const agent = new AgentConnection({
+    launch,
+    maxMessageBytes: options.maxMessageBytes,
+    onUpdate: (params) => updates.accept(params),
+    onPermission: (params, signal) => permissions.answer(params, signal),
+    onNoise: noiseLog(ctx, redactor),
+    onUnknown: (method) => {
+      ctx.log('debug', 'the agent called a method that is not spoken here', { method: clip(method, 200) });
+    },
+  });
+  return { launch, agent, updates, permissions, clock, broken };
+}
+
+/** Session and turn. Resolves early, with nothing, when the run is to stop. Rejects with what went wrong. */
+async function converse(
+  ctx: RunContext<AcpConfig>,
+  options: ResolvedOptions,
+  { launch, agent, updates, permissions, clock, broken }: Run,
+  prompt: ContentBlock[],
+): Promise<Usage> {
+  const stopping = AbortSignal.any([ctx.signal, broken.signal]);
+  const opening = openSession(agent, updates, {
+    cwd: launch.cwd,
+    mode: ctx.config.mode,
+    clientVersion: ACP_PROVIDER_VERSION,
+  });
+  const sessionId = await withinStart(opening, options.startTimeoutMs, stopping);
+  if (sessionId === undefined) return {};
+  await unlessAborted(ctx.setSession({ sessionId, agent: launch.agent }), stopping);
+  if (stopping.aborted) return {};
+  const response = await promptTurn(agent, {
+    sessionId,
+    prompt,
+    clock,
+    signal: stopping,
+    cancelGraceMs: options.cancelGraceMs,
+    closePermissions: () => permissions.close(),
+  });
+  if (stopping.aborted) return {};
+  const { stopReason, usage, remark } = turnEnd(response, permissions.rejectedLast);
+  if (remark !== undefined) await updates.note('acp.stop', { stopReason, message: remark });
+  return usage;
+}
+
+/** What `opening` comes to; undefined when the run is stopped before. */
+async function withinStart(opening: Promise<string>, ms: number, signal: AbortSignal): Promise<string | undefined> {
+  const opened = unlessAborted(opening, signal);
+  if (await settledWithin(opened, ms)) return opened;
+  opened.catch(() => {});
+  throw new AgentFailure(`did not open a session within ${ms} ms (startTimeoutMs)`);
+}
+
+/** A missing directory would look like a missing command. */
+async function checkDirectory(launch: Launch): Promise<void> {
+  const found = await stat(launch.cwd).catch(() => undefined);
+  if (found?.isDirectory() !== true)
+    throw new HoldfastError('PROVIDER_ERROR', `the ${launch.place} is not there, or is no directory`);
+}
+
+function noiseLog(ctx: Pick<RunContext, 'log'>, redactor: Redactor): (sample: string) => void {
+  let shown = 0;
+  return (sample) => {
+    shown += 1;
+    if (shown > NOISE_SAMPLES) return;
+    const line = clip(redactor.text(cleanText(sample)), 200);
+    ctx.log('warn', "a line on the agent's standard output is no message and was ignored", { line });
+  };
+}
