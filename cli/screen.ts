@@ -15,7 +15,7 @@ export class Screen {
 
   /** A paragraph, wrapped and indented. Words are never split: an address can be copied whole. */
   say(text: string): void {
-    for (const line of wrap(plain(text), WIDTH - INDENT.length)) this.write(`${INDENT}${line}\n`);
+    for (const line of wrap(plain(text), WIDTH - INDENT.length)) this.write(`${INDENT}${line}`.trimEnd().concat('\n'));
   }
 
   /** A line as it is, indented, in a quieter colour where there are colours. */

@@ -1,12 +1,14 @@
 /** The providers there are, from the catalog's memo: one `describe`, no worker. */
 
 import type { Client } from '@temporalio/client';
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { GRPC, grpcCode } from '../log/grpc.js';
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { Decode } from '../log/decode.js';
+import { GRPC, grpcCode, isMissingNamespace } from '../log/grpc.js';
 import { HoldfastError } from '../protocol/errors.js';
 import { type Json, jsonBytes } from '../protocol/json.js';
 import { type ProviderManifest, unsupportedOf } from '../protocol/manifest.js';
 import { CATALOG_WORKFLOW_ID, type CatalogEntry, MEMO } from '../workflows/messages.js';
+import { describe } from './describe.js';
 
 /** What the catalog holds may be this old, in milliseconds. What it lacks is never cached. */
 const CACHE_MS = 5_000;
@@ -17,7 +19,10 @@ export class Catalog {
   private readonly validators = new Map<string, { schema: Json; validate: ValidateFunction }>();
   private readonly ajv = new Ajv2020({ strict: false, allErrors: false, validateFormats: false });
 
-  constructor(private readonly client: Client) {}
+  constructor(
+    private readonly client: Client,
+    private readonly decode: Decode,
+  ) {}
 
   async list(): Promise<ProviderManifest[]> {
     await this.refresh();
@@ -47,11 +52,12 @@ export class Catalog {
 
   private async refresh(): Promise<void> {
     try {
-      const { memo } = await this.client.workflow.getHandle(CATALOG_WORKFLOW_ID).describe();
-      this.entries = (memo?.[MEMO.catalog] ?? {}) as Readonly<Record<string, CatalogEntry>>;
+      const { memo } = await describe(this.client, this.decode, CATALOG_WORKFLOW_ID, [MEMO.catalog]);
+      this.entries = (memo[MEMO.catalog] ?? {}) as Readonly<Record<string, CatalogEntry>>;
       this.readAt = performance.now();
     } catch (error) {
-      if (grpcCode(error) !== GRPC.NOT_FOUND) throw error;
+      // No workflow yet: no worker has announced anything. (A missing namespace is another matter.)
+      if (grpcCode(error) !== GRPC.NOT_FOUND || isMissingNamespace(error)) throw error;
       this.entries = {};
     }
   }
@@ -69,7 +75,7 @@ export class Catalog {
     if (schema === undefined) return;
     const validate = this.validator(entry.manifest.id, schema);
     if (validate === undefined || validate(config)) return;
-    const [issue] = validate.errors ?? [];
+    const issue = deepest(validate.errors ?? []);
     throw new HoldfastError(
       'VALIDATION_ERROR',
       `config${issue?.instancePath.replaceAll('/', '.') ?? ''}: ${issue?.message ?? 'does not fit'}${extra(issue?.params)}`,
@@ -91,6 +97,15 @@ export class Catalog {
       return undefined;
     }
   }
+}
+
+/** Of a union every branch complains; the one that got furthest into the value is the one that was meant. */
+function deepest(issues: readonly ErrorObject[]): ErrorObject | undefined {
+  const depth = (issue: ErrorObject): number => issue.instancePath.split('/').length;
+  return issues.reduce<ErrorObject | undefined>(
+    (best, issue) => (best === undefined || depth(issue) > depth(best) ? issue : best),
+    undefined,
+  );
 }
 
 function extra(params: unknown): string {

@@ -15,7 +15,7 @@ import { type Decode, decoder } from '../log/decode.js';
 import { isEnded } from '../log/fold.js';
 import type { Follower } from '../log/follower.js';
 import { Followers } from '../log/followers.js';
-import { GRPC, grpcCode, grpcMessage } from '../log/grpc.js';
+import { GRPC, grpcCode, grpcMessage, isMissingNamespace } from '../log/grpc.js';
 import { HistoryReader } from '../log/history.js';
 import { LogReader } from '../log/reader.js';
 import { type ActionResponse, actionResponseSchema } from '../protocol/action.js';
@@ -56,6 +56,7 @@ import {
 } from '../workflows/messages.js';
 import { Catalog } from './catalog.js';
 import { check, checkCursor, checkId, checkLimit } from './checks.js';
+import { describe } from './describe.js';
 import { executionIdOf, fingerprint, randomId } from './identity.js';
 import { type ExecutionList, listExecutions } from './listing.js';
 import { translate } from './translate.js';
@@ -132,7 +133,7 @@ export class HoldfastClient {
     this.followers = new Followers(this.reader, { maxLongPolls: options.maxLongPolls ?? MAX_LONG_POLLS }, (_, count) =>
       options.onThrottled?.(count),
     );
-    this.catalog = new Catalog(this.temporal);
+    this.catalog = new Catalog(this.temporal, this.decode);
   }
 
   /**
@@ -216,12 +217,12 @@ export class HoldfastClient {
   }
 
   private async findConversation(id: string): Promise<{ conversation: Conversation; open: boolean }> {
-    const found = await this.temporal.workflow.getHandle(workflowIdOf(this.tenant, id)).describe();
-    const memo = found.memo?.[MEMO.conversation] as ConversationMemo | undefined;
+    const found = await describe(this.temporal, this.decode, workflowIdOf(this.tenant, id), [MEMO.conversation]);
+    const memo = found.memo[MEMO.conversation] as ConversationMemo | undefined;
     if (found.type !== WORKFLOW_TYPES.conversation || memo === undefined)
       throw new HoldfastError('NOT_FOUND', `there is no conversation ${id}`);
-    const { metadata, createdAt = found.startTime.toISOString() } = memo;
-    return { conversation: { id, createdAt, metadata }, open: found.status.name === 'RUNNING' };
+    const { metadata, createdAt = found.startTime } = memo;
+    return { conversation: { id, createdAt, metadata }, open: found.isRunning };
   }
 
   // --- executions ---------------------------------------------------------------------------------------------------
@@ -294,8 +295,8 @@ export class HoldfastClient {
   private async findOriginal(id: string, print: string): Promise<StartedExecution | undefined> {
     const workflowId = workflowIdOf(this.tenant, id);
     try {
-      const { memo } = await this.temporal.workflow.getHandle(workflowId).describe();
-      if (memo?.[MEMO.fingerprint] !== print)
+      const { memo } = await describe(this.temporal, this.decode, workflowId, [MEMO.fingerprint]);
+      if (memo[MEMO.fingerprint] !== print)
         throw new HoldfastError(
           'IDEMPOTENCY_CONFLICT',
           'this idempotency key was used in this conversation for another request; use a new key',
@@ -303,7 +304,7 @@ export class HoldfastClient {
         );
       return { execution: await this.foldedExecution(workflowId), replayed: true };
     } catch (error) {
-      if (grpcCode(error) === GRPC.NOT_FOUND) return undefined;
+      if (grpcCode(error) === GRPC.NOT_FOUND && !isMissingNamespace(error)) return undefined;
       throw error;
     }
   }

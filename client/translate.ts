@@ -1,45 +1,43 @@
 /** Every failure leaves the client as the portable error class; no Temporal error type leaks out. */
-import { GRPC, grpcCode, grpcMessage } from '../log/grpc.js';
+import { GRPC, grpcCode, grpcMessage, isMissingNamespace } from '../log/grpc.js';
 import { HoldfastError } from '../protocol/errors.js';
 
 /** `error` as a HoldfastError. `subject` says what was being done, e.g. "execution exec_…". */
 export function translate(error: unknown, subject: string): HoldfastError {
-  if (error instanceof HoldfastError) return error;
+  if (error instanceof HoldfastError)
+    return error.code === 'NOT_FOUND' ? new HoldfastError('NOT_FOUND', `there is no ${subject}`) : error;
   const message = grpcMessage(error);
-  const code = grpcCode(error);
-  switch (code) {
+  const unavailable = (text: string): HoldfastError => new HoldfastError('RUNTIME_UNAVAILABLE', text, { cause: error });
+  switch (grpcCode(error)) {
     case GRPC.NOT_FOUND:
-      return /namespace/i.test(message)
-        ? new HoldfastError('RUNTIME_UNAVAILABLE', `${message}; check the namespace`, { cause: error })
+      return isMissingNamespace(error)
+        ? unavailable(`${message}; check the name, or make it: temporal operator namespace create`)
         : new HoldfastError('NOT_FOUND', `there is no ${subject}`, { cause: error });
     case GRPC.INVALID_ARGUMENT: {
       const attribute = /search attribute[^A-Za-z]*(Holdfast\w+)|(Holdfast\w+)[^.]*search attribute/i.exec(message);
       if (attribute !== null || /search attribute/i.test(message))
-        return new HoldfastError(
-          'RUNTIME_UNAVAILABLE',
+        return unavailable(
           `the namespace lacks the search attribute ${attribute?.[1] ?? attribute?.[2] ?? 'Holdfast…'}; run: holdfast setup`,
-          { cause: error },
         );
       return new HoldfastError('INTERNAL_ERROR', `${subject}: the server refused the call: ${message}`, {
         cause: error,
       });
     }
     case GRPC.RESOURCE_EXHAUSTED:
-      return new HoldfastError('RUNTIME_UNAVAILABLE', `${subject}: the server is at a limit: ${message}`, {
-        cause: error,
-      });
+      return unavailable(`${subject}: the server is at a limit: ${message}`);
     case GRPC.PERMISSION_DENIED:
     case GRPC.UNAUTHENTICATED:
-      return new HoldfastError('RUNTIME_UNAVAILABLE', `${subject}: the server refuses these credentials: ${message}`, {
-        cause: error,
-      });
+      return unavailable(`${subject}: the server refuses these credentials: ${message}`);
     case undefined:
+      if (/channel has been shut down/i.test(message)) return clientClosed();
       return new HoldfastError('INTERNAL_ERROR', `${subject}: ${message}`, { cause: error });
     default:
-      return new HoldfastError(
-        'RUNTIME_UNAVAILABLE',
+      return unavailable(
         `${subject}: the Temporal server does not answer (${message}); check its address and that it is up`,
-        { cause: error },
       );
   }
+}
+
+export function clientClosed(): HoldfastError {
+  return new HoldfastError('RUNTIME_UNAVAILABLE', 'this client was closed');
 }

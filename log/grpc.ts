@@ -9,6 +9,7 @@ export const GRPC = {
   PERMISSION_DENIED: 7,
   RESOURCE_EXHAUSTED: 8,
   FAILED_PRECONDITION: 9,
+  UNIMPLEMENTED: 12,
   UNAVAILABLE: 14,
   UNAUTHENTICATED: 16,
 } as const;
@@ -18,7 +19,7 @@ export function grpcCode(error: unknown): number | undefined {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {
     const code = (current as Error & { code?: unknown }).code;
     if (typeof code === 'number') return code;
-    if (current.name === 'WorkflowNotFoundError') return GRPC.NOT_FOUND;
+    if (current.name === 'WorkflowNotFoundError' || current.name === 'NamespaceNotFoundError') return GRPC.NOT_FOUND;
   }
   return undefined;
 }
@@ -30,4 +31,9 @@ export function grpcMessage(error: unknown): string {
     if (typeof details === 'string' && details !== '') return details;
   }
   return error instanceof Error ? error.message : String(error);
+}
+
+/** Whether `error` says that the namespace itself is not there: then nothing in it was looked for. */
+export function isMissingNamespace(error: unknown): boolean {
+  return grpcCode(error) === GRPC.NOT_FOUND && /^namespace\b/i.test(grpcMessage(error));
 }

@@ -3,6 +3,7 @@
  * workflow-task events of a live history vanish again and their ids are reused (DESIGN §3, rule 6).
  */
 import type { Client } from '@temporalio/client';
+import type { Payload } from '@temporalio/common';
 import type { temporal } from '@temporalio/proto';
 import type { LogInput, StoredMark } from '../protocol/log/inputs.js';
 import type { Closing } from '../protocol/log/seal.js';
@@ -13,7 +14,13 @@ type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
 
 /** What of a history matters to the log. `time` is the server's, in milliseconds since 1970. */
 export type HistoryItem =
-  | { readonly kind: 'start'; readonly time: number; readonly start: ExecutionStart; readonly originalRunId: string }
+  | {
+      readonly kind: 'start';
+      readonly time: number;
+      readonly workflowType: string;
+      readonly start: ExecutionStart;
+      readonly originalRunId: string;
+    }
   | { readonly kind: 'input'; readonly time: number; readonly input: LogInput; readonly seen?: StoredMark }
   | { readonly kind: 'close'; readonly time: number; readonly closing: Closing }
   | { readonly kind: 'continued'; readonly time: number; readonly runId: string }
@@ -61,43 +68,54 @@ export class HistoryReader {
     const response = await (signal === undefined ? bounded() : this.client.connection.withAbortSignal(signal, bounded));
     const events = response.history?.events ?? [];
     const items: HistoryItem[] = [];
+    const decode = (payloads: readonly Payload[] | null | undefined) =>
+      this.decode(payloads, { type: 'workflow', namespace: this.namespace, workflowId });
     for (const event of events) {
-      const item = await this.itemOf(event);
+      const item = await itemOf(event, decode);
       if (item !== undefined) items.push(item);
     }
     return { items, token: response.nextPageToken ?? new Uint8Array() };
   }
+}
 
-  private async itemOf(event: HistoryEvent): Promise<HistoryItem | undefined> {
-    const time = Number(event.eventTime?.seconds ?? 0) * 1000 + Math.floor((event.eventTime?.nanos ?? 0) / 1e6);
-    if (event.workflowExecutionSignaledEventAttributes) {
-      const { signalName, input } = event.workflowExecutionSignaledEventAttributes;
-      const args = await this.decode(input?.payloads);
-      return { kind: 'input', time, input: { kind: 'signal', name: signalName ?? '', args } };
-    }
-    if (event.workflowPropertiesModifiedEventAttributes) {
-      const payload = event.workflowPropertiesModifiedEventAttributes.upsertedMemo?.fields?.mark;
-      if (!payload) return undefined;
-      const [seen] = (await this.decode([payload])) as StoredMark[];
-      if (typeof seen !== 'object' || seen === null) return undefined;
-      return { kind: 'input', time, input: { kind: 'mark', mark: seen.mark }, seen };
-    }
-    if (event.workflowExecutionStartedEventAttributes) {
-      const { input, originalExecutionRunId } = event.workflowExecutionStartedEventAttributes;
-      const [start] = await this.decode(input?.payloads);
-      return { kind: 'start', time, start: start as ExecutionStart, originalRunId: originalExecutionRunId ?? '' };
-    }
-    const resetOf = event.workflowTaskFailedEventAttributes;
-    if (resetOf?.baseRunId && resetOf.newRunId) return { kind: 'reset', time, runId: resetOf.baseRunId };
-    if (event.workflowExecutionContinuedAsNewEventAttributes)
-      return {
-        kind: 'continued',
-        time,
-        runId: event.workflowExecutionContinuedAsNewEventAttributes.newExecutionRunId ?? '',
-      };
-    const closing = closingOf(event);
-    return closing === undefined ? undefined : { kind: 'close', time, closing };
+async function itemOf(
+  event: HistoryEvent,
+  decode: (payloads: readonly Payload[] | null | undefined) => Promise<unknown[]>,
+): Promise<HistoryItem | undefined> {
+  const time = Number(event.eventTime?.seconds ?? 0) * 1000 + Math.floor((event.eventTime?.nanos ?? 0) / 1e6);
+  if (event.workflowExecutionSignaledEventAttributes) {
+    const { signalName, input } = event.workflowExecutionSignaledEventAttributes;
+    const args = await decode(input?.payloads);
+    return { kind: 'input', time, input: { kind: 'signal', name: signalName ?? '', args } };
   }
+  if (event.workflowPropertiesModifiedEventAttributes) {
+    const payload = event.workflowPropertiesModifiedEventAttributes.upsertedMemo?.fields?.mark;
+    if (!payload) return undefined;
+    const [seen] = (await decode([payload])) as StoredMark[];
+    if (typeof seen !== 'object' || seen === null) return undefined;
+    return { kind: 'input', time, input: { kind: 'mark', mark: seen.mark }, seen };
+  }
+  if (event.workflowExecutionStartedEventAttributes) {
+    const { input, originalExecutionRunId, workflowType } = event.workflowExecutionStartedEventAttributes;
+    const [start] = await decode(input?.payloads);
+    return {
+      kind: 'start',
+      time,
+      workflowType: workflowType?.name ?? '',
+      start: start as ExecutionStart,
+      originalRunId: originalExecutionRunId ?? '',
+    };
+  }
+  const resetOf = event.workflowTaskFailedEventAttributes;
+  if (resetOf?.baseRunId && resetOf.newRunId) return { kind: 'reset', time, runId: resetOf.baseRunId };
+  if (event.workflowExecutionContinuedAsNewEventAttributes)
+    return {
+      kind: 'continued',
+      time,
+      runId: event.workflowExecutionContinuedAsNewEventAttributes.newExecutionRunId ?? '',
+    };
+  const closing = closingOf(event);
+  return closing === undefined ? undefined : { kind: 'close', time, closing };
 }
 
 function closingOf(event: HistoryEvent): Closing | undefined {

@@ -6,6 +6,8 @@
 import { HoldfastError } from '../protocol/errors.js';
 import type { HoldfastEvent } from '../protocol/event.js';
 import type { Json } from '../protocol/json.js';
+import { WORKFLOW_TYPES } from '../workflows/messages.js';
+import { undecodable } from './decode.js';
 import { RunFold } from './fold.js';
 import { GRPC, grpcCode } from './grpc.js';
 import type { HistoryItem, HistoryReader } from './history.js';
@@ -131,10 +133,9 @@ export class LogReader {
 
 /** Begins a fold, or says why this workflow is none of ours. */
 export function startFold(item: Extract<HistoryItem, { kind: 'start' }>): RunFold {
+  // An id of something else of ours (a conversation) names no execution.
+  if (item.workflowType !== WORKFLOW_TYPES.execution) throw new HoldfastError('NOT_FOUND', 'this is no execution');
   if (typeof item.start !== 'object' || item.start === null || item.start.identity === undefined)
-    throw new HoldfastError(
-      'INTERNAL_ERROR',
-      'the start of this execution cannot be decoded: is the payload codec of the worker configured here too?',
-    );
+    throw undecodable('the start of this execution');
   return new RunFold(item);
 }

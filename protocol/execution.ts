@@ -58,6 +58,8 @@ const startFields = {
 
 /** Start one execution. `timeoutSeconds` counts from `createdAt`, through queue, waits and suspension. */
 export const startExecutionRequestSchema = z.strictObject(startFields).superRefine((request, ctx) => {
+  // What is no JSON is refused already, and cannot be measured: it may be circular or 20,000 levels deep.
+  if (ctx.issues.length > 0) return;
   const limits = [
     [request, MAX_REQUEST_BYTES, 'the request'],
     [request.metadata, 16 * KIB, '"metadata"'],

@@ -1,7 +1,7 @@
 /** What a worker tells the cluster, and checks of it, before it is ready. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { grpcMessage } from '../log/grpc.js';
+import { GRPC, grpcCode, grpcMessage } from '../log/grpc.js';
 import { HoldfastError } from '../protocol/errors.js';
 import { canonicalJson, type Json } from '../protocol/json.js';
 import type { RunContext } from '../providers/provider.js';
@@ -25,19 +25,31 @@ const CATALOG_WAIT_MS = 20_000;
 /** The search attributes must be there; retention should reach as far back as people expect to read. */
 export async function checkNamespace(client: Client, namespace: string, log: RunContext['log']): Promise<void> {
   try {
-    const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace });
-    const missing = Object.values(SEARCH_ATTRIBUTES).filter((name) => customAttributes?.[name] !== KEYWORD);
+    const known = await searchAttributes(client, namespace);
+    const missing = Object.values(SEARCH_ATTRIBUTES).filter((name) => known !== undefined && known[name] !== KEYWORD);
     if (missing.length > 0) throw missingAttributes(missing, namespace);
     const { config } = await client.workflowService.describeNamespace({ namespace });
     const days = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) / 86_400;
     if (days < MIN_RETENTION_DAYS)
-      log(
-        'warn',
-        `namespace ${namespace} keeps closed runs for ${days} days; ${MIN_RETENTION_DAYS} or more are advised`,
-      );
+      log('warn', `namespace ${namespace} keeps closed runs for ${days} days; ${MIN_RETENTION_DAYS} or more are advised`);
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
     throw new HoldfastError('RUNTIME_UNAVAILABLE', `namespace ${namespace}: ${grpcMessage(error)}`, { cause: error });
+  }
+}
+
+/** The namespace's custom attributes; undefined where the server does not tell (the first start will). */
+async function searchAttributes(
+  client: Client,
+  namespace: string,
+): Promise<Readonly<Record<string, number>> | undefined> {
+  try {
+    const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace });
+    return customAttributes ?? {};
+  } catch (error) {
+    const code = grpcCode(error);
+    if (code === GRPC.UNIMPLEMENTED || code === GRPC.PERMISSION_DENIED) return undefined;
+    throw error;
   }
 }
 

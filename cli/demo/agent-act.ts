@@ -1,6 +1,7 @@
 /** The first act: a real coding agent does one thing, and asks before it does it. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { cacheFolder } from '../../dev/cache.js';
 import { openCodeAgent, resolveOpenCode } from '../../dev/opencode.js';
 import type { ActionRequest } from '../../protocol/action.js';
 import { HoldfastError } from '../../protocol/errors.js';
@@ -26,14 +27,16 @@ export async function agentAct(
   { localModel }: { localModel: boolean },
 ): Promise<Theatre> {
   screen.heading('Starting what an execution needs');
-  const opencode = await stage.download(resolveOpenCode({ onProgress: (line) => screen.say(line) }));
+  const scratch = await stage.folder();
+  const onProgress = (line: string): void => screen.say(line);
+  const opencode = await stage.download(resolveOpenCode({ env: scratchEnvironment(scratch), onProgress }));
   const theatre = await openTheatre(screen, stage);
   const { server, client } = theatre;
   const model = await chooseModel(screen, stage, localModel);
   const provider = acpProvider({
     id: PROVIDER,
     name: 'OpenCode',
-    agents: { opencode: await agent(stage, opencode, model) },
+    agents: { opencode: await agent(scratch, opencode, model) },
   });
   await stage.hold(
     createWorker({
@@ -76,9 +79,19 @@ export async function agentAct(
   return theatre;
 }
 
+/** For asking OpenCode its version: even that makes folders in the home and in the temporary folder that it is told. */
+function scratchEnvironment(scratch: string): NodeJS.ProcessEnv {
+  const names = ['TMPDIR', 'XDG_DATA_HOME', 'XDG_CONFIG_HOME', 'XDG_STATE_HOME', 'XDG_CACHE_HOME'];
+  const places = Object.fromEntries(names.map((name) => [name, scratch]));
+  return { ...process.env, ...places, HOLDFAST_CACHE_DIR: cacheFolder() };
+}
+
 /** OpenCode with a workspace and a home of its own, which are gone after the run. */
-async function agent(stage: Stage, opencode: { command: string }, model: Parameters<typeof openCodeAgent>[0]['model']) {
-  const scratch = await stage.folder();
+async function agent(
+  scratch: string,
+  opencode: { command: string },
+  model: Parameters<typeof openCodeAgent>[0]['model'],
+) {
   const place = { workspace: join(scratch, 'workspace'), home: join(scratch, 'home'), tmp: join(scratch, 'tmp') };
   for (const folder of Object.values(place)) await mkdir(folder);
   const { command, args, cwd, env, secrets } = openCodeAgent({ command: opencode.command, ...place, model });

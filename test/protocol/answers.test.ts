@@ -101,6 +101,17 @@ describe('an answer to an open action', () => {
     expect(log.respond('act_1', fitting, 'resp_2')).toEqual({ accepted: true });
   });
 
+  it('is part of the head, value and all', () => {
+    const headAfter = (value: Json, responseId?: string) => {
+      const log = asking('input');
+      log.respond('act_1', { value }, responseId);
+      return log.state.head;
+    };
+    expect(headAfter(1)).toBe(headAfter(1));
+    expect(headAfter(1)).not.toBe(headAfter(2));
+    expect(headAfter(1)).not.toBe(headAfter(1, 'resp_2'));
+  });
+
   it('needs a response id that is an id', () => {
     const log = asking('approval');
     for (const responseId of ['a b', '\u0000', 'ä', "x' OR 'y"])

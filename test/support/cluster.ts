@@ -80,14 +80,16 @@ export class Cluster {
     more: Partial<StartExecutionRequest> & { suspend?: boolean } = {},
   ): Promise<StartedExecution['execution']> {
     const { suspend, config, ...request } = more;
+    const steering = { steps: steps as never, ...(suspend === undefined ? {} : { suspend }), ...config };
+    return await this.start({ providerId: 'scripted', config: steering, ...request });
+  }
+
+  /** Starts an execution, in a conversation of its own unless one is given. */
+  async start(
+    request: Partial<StartExecutionRequest> & { providerId: string },
+  ): Promise<StartedExecution['execution']> {
     const conversationId = request.conversationId ?? (await this.client.createConversation()).id;
-    const { execution } = await this.client.startExecution({
-      providerId: 'scripted',
-      input: 'go',
-      config: { steps: steps as never, ...(suspend === undefined ? {} : { suspend }), ...config },
-      ...request,
-      conversationId,
-    });
+    const { execution } = await this.client.startExecution({ input: 'go', ...request, conversationId });
     this.started.push(execution.id);
     return execution;
   }

@@ -1,0 +1,54 @@
+import { Client } from '@temporalio/client';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { HoldfastClient } from '../../client/client.js';
+import { type TimeSkippingServer, startTimeSkippingServer } from '../../dev/time-skipping.js';
+import { scriptedProvider } from '../../providers/scripted/provider.js';
+import { createWorker, type HoldfastWorker } from '../../worker/worker.js';
+
+let server: TimeSkippingServer;
+let client: HoldfastClient;
+let worker: HoldfastWorker;
+
+beforeAll(async () => {
+  server = await startTimeSkippingServer();
+  worker = await createWorker({
+    address: server.address,
+    namespace: server.namespace,
+    providers: [scriptedProvider()],
+    handleSignals: false,
+    log: () => undefined,
+  });
+  client = await HoldfastClient.connect({ address: server.address, namespace: server.namespace });
+});
+
+afterAll(async () => {
+  await client?.close();
+  await worker?.shutdown({ drainMs: 0 });
+  await server?.stop();
+});
+
+it('a suspended approval waits three days, holding nothing, and goes on with the answer', async () => {
+  const { id: conversationId } = await client.createConversation();
+  const { execution } = await client.startExecution({
+    conversationId,
+    providerId: 'scripted',
+    input: 'go',
+    config: { suspend: true, steps: [{ say: 'before ' }, { approve: { title: 'ok?' } }, { say: ' after' }] },
+  });
+  const { id } = execution;
+  await expect.poll(async () => (await client.getExecution(id)).state, { timeout: 20_000 }).toBe('awaiting_approval');
+  const temporal = new Client({ connection: server.env.connection, namespace: server.namespace });
+  const pending = async () =>
+    (await temporal.workflow.getHandle(`default.${id}`).describe()).raw.pendingActivities?.length ?? 0;
+  await expect.poll(pending, { timeout: 10_000 }).toBe(0);
+  await server.skip(3 * 24 * 3600 * 1000);
+  const waiting = await client.getExecution(id);
+  expect(waiting.state).toBe('awaiting_approval');
+  const [action] = waiting.pendingActions;
+  await client.respond(id, action!.id, { approved: true });
+  await expect.poll(async () => (await client.getExecution(id)).state, { timeout: 20_000 }).toBe('succeeded');
+  const done = await client.getExecution(id);
+  expect(done.finalOutput).toBe('before approved after');
+  const days = (Date.parse(done.endedAt!) - Date.parse(done.createdAt)) / 86_400_000;
+  expect(days).toBeGreaterThanOrEqual(3);
+});
