@@ -14,7 +14,8 @@ export function report(error: unknown): number {
   if (error instanceof CommanderError) {
     // Help and version are no failure; commander has printed them.
     if (error.exitCode === 0) return EXIT.ok;
-    if (error.code !== 'commander.help') complain(`holdfast: ${error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')}`);
+    if (error.code !== 'commander.help')
+      complain(`holdfast: ${error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')}`);
     return EXIT.usage;
   }
   complain(`holdfast: ${describe(error)}`);

@@ -4,12 +4,53 @@ import { HoldfastError } from '../protocol/errors.js';
 import { idSchema } from '../protocol/ids.js';
 
 export function check<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
-  const parsed = schema.safeParse(value);
+  const parsed = safely(() => schema.safeParse(value), what);
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
   const [first] = issues;
   const where = first === undefined || first.path === '' ? what : `${what}.${first.path}`;
   throw new HoldfastError('VALIDATION_ERROR', `${where}: ${first?.message ?? 'invalid'}`, { details: { issues } });
+}
+
+/** Reading what a caller sends may run the caller's own code: a getter or a proxy can throw anything. */
+function safely<T>(read: () => T, what: string): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new HoldfastError('VALIDATION_ERROR', `${what}: cannot be read: ${String(error)}`, { cause: error });
+  }
+}
+
+/** Options are looked at key by key; here only that there are any. */
+export function checkOptions(value: unknown, what = 'options'): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new HoldfastError('VALIDATION_ERROR', `${what}: must be an object`);
+}
+
+/** The id of an execution. One that is none of ours cannot be there, and must not reach what it names (a conversation). */
+export function checkExecutionId(value: unknown): string {
+  const id = checkId(value, 'executionId');
+  if (!id.startsWith('exec_')) throw new HoldfastError('NOT_FOUND', `there is no execution ${id}`);
+  return id;
+}
+
+export function checkSignal(value: unknown): AbortSignal | undefined {
+  if (value === undefined || value instanceof AbortSignal) return value;
+  throw new HoldfastError('VALIDATION_ERROR', 'signal: must be an AbortSignal');
+}
+
+/** Node fires a longer timer at once. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** Milliseconds to wait, 0 for a single look. */
+export function checkTimeout(value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value !== 'number' || !(value >= 0 && value <= MAX_TIMEOUT_MS))
+    throw new HoldfastError(
+      'VALIDATION_ERROR',
+      `timeoutMs: must be a number of milliseconds from 0 to ${MAX_TIMEOUT_MS}; leave it out to wait for ever`,
+    );
+  return value;
 }
 
 export function checkId(value: unknown, what: string): string {

@@ -55,11 +55,20 @@ import {
   WORKFLOW_TYPES,
 } from '../workflows/messages.js';
 import { Catalog } from './catalog.js';
-import { check, checkCursor, checkId, checkLimit } from './checks.js';
+import {
+  check,
+  checkCursor,
+  checkExecutionId,
+  checkId,
+  checkLimit,
+  checkOptions,
+  checkSignal,
+  checkTimeout,
+} from './checks.js';
 import { describe } from './describe.js';
 import { executionIdOf, fingerprint, randomId } from './identity.js';
 import { type ExecutionList, listExecutions } from './listing.js';
-import { translate } from './translate.js';
+import { clientClosed, translate } from './translate.js';
 
 export interface ClientOptions {
   /** Host and port of the Temporal frontend. Default `localhost:7233`. */
@@ -106,6 +115,7 @@ export interface RespondOptions {
   readonly timeoutMs?: number;
 }
 
+const CONNECT_MS = 5_000;
 const CALL_MS = 10_000;
 const DEFAULT_RESPOND_MS = 10_000;
 const MAX_LONG_POLLS = 100;
@@ -143,16 +153,17 @@ export class HoldfastClient {
    * sense.
    */
   static async connect(options: ClientOptions = {}): Promise<HoldfastClient> {
+    checkConnectOptions(options);
     const address = options.address ?? 'localhost:7233';
     if (options.dataConverter?.payloadConverterPath !== undefined)
       throw new HoldfastError(
         'VALIDATION_ERROR',
         'dataConverter.payloadConverterPath is not supported: messages are JSON. Use payloadCodecs to encrypt or compress.',
       );
-    if (options.tenant !== undefined) checkId(options.tenant, 'tenant');
     let connection: Connection;
     try {
-      connection = await Connection.connect({ address, ...options.connection, ...connectionOptions() });
+      const connectTimeout = CONNECT_MS;
+      connection = await Connection.connect({ address, connectTimeout, ...options.connection, ...connectionOptions() });
     } catch (error) {
       throw new HoldfastError(
         'RUNTIME_UNAVAILABLE',
@@ -286,8 +297,9 @@ export class HoldfastClient {
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
       const raced = await this.findOriginal(id, print);
-      if (raced === undefined) throw error;
-      return raced;
+      if (raced !== undefined) return raced;
+      const message = 'the original of this idempotency key is being deleted; repeat the request';
+      throw new HoldfastError('RUNTIME_UNAVAILABLE', message, { cause: error });
     }
     return { execution: await this.foldedExecution(workflowId), replayed: false };
   }
@@ -315,7 +327,7 @@ export class HoldfastClient {
 
   /** The execution as it is now. @throws HoldfastError `NOT_FOUND` */
   async getExecution(executionId: string): Promise<Execution> {
-    const id = checkId(executionId, 'executionId');
+    const id = checkExecutionId(executionId);
     return await this.call(`execution ${id}`, () => this.foldedExecution(workflowIdOf(this.tenant, id)));
   }
 
@@ -340,7 +352,8 @@ export class HoldfastClient {
     executionId: string,
     options: { readonly after?: number; readonly limit?: number } = {},
   ): Promise<EventPage> {
-    const id = checkId(executionId, 'executionId');
+    const id = checkExecutionId(executionId);
+    checkOptions(options);
     const after = checkCursor(options.after);
     const limit = checkLimit(options.limit, 10_000);
     return await this.call(`execution ${id}`, async () => {
@@ -367,34 +380,32 @@ export class HoldfastClient {
    * rollovers. Ends after the terminal event, when `signal` aborts, or when it is left (`break`), at once and leaving
    * nothing behind. Memory stays bounded however slowly it is read.
    *
-   * @throws HoldfastError as `listEvents` does, from the first `next()`
+   * @throws HoldfastError as `listEvents` does: at once for what cannot be an id or a cursor, else from `next()`
    */
   events(
     executionId: string,
     options: { readonly after?: number; readonly signal?: AbortSignal } = {},
   ): AsyncIterableIterator<HoldfastEvent> {
-    const id = checkId(executionId, 'executionId');
+    const id = checkExecutionId(executionId);
+    checkOptions(options);
     const after = checkCursor(options.after);
-    const inner = this.followers.events(workflowIdOf(this.tenant, id), after, options.signal);
-    const fail = (error: unknown): never => {
-      throw translate(error, `execution ${id}`);
-    };
-    const first = after === 0 ? undefined : this.refuseBeyond(id, after);
-    first?.catch(() => undefined);
-    let checked = first === undefined;
+    const signal = checkSignal(options.signal);
+    const inner = this.followers.events(workflowIdOf(this.tenant, id), after, signal);
+    let checked: Promise<void> | undefined;
     const next = async (): Promise<IteratorResult<HoldfastEvent>> => {
-      if (!checked) {
-        checked = true;
-        await first;
+      try {
+        if (after > 0) {
+          checked ??= this.refuseBeyond(id, after);
+          await checked;
+        }
+        return await inner.next();
+      } catch (error) {
+        await inner.return?.();
+        throw translate(error, `execution ${id}`);
       }
-      return await inner.next();
     };
     return {
-      next: () =>
-        next().catch(async (error) => {
-          await inner.return?.();
-          return fail(error);
-        }),
+      next,
       return: async (value?: unknown) => (await inner.return?.(value)) ?? { done: true, value: undefined },
       throw: async (error?: unknown) => {
         await inner.return?.();
@@ -408,7 +419,7 @@ export class HoldfastClient {
 
   /** The artifacts' descriptors, in the order of their creation. */
   async artifacts(executionId: string): Promise<readonly Artifact[]> {
-    const id = checkId(executionId, 'executionId');
+    const id = checkExecutionId(executionId);
     return await this.call(`execution ${id}`, async () => {
       const artifacts: Artifact[] = [];
       for await (const events of this.reader.read(workflowIdOf(this.tenant, id), 0))
@@ -426,7 +437,10 @@ export class HoldfastClient {
     executionId: string,
     options: { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
   ): Promise<Execution> {
-    const id = checkId(executionId, 'executionId');
+    const id = checkExecutionId(executionId);
+    checkOptions(options);
+    checkTimeout(options.timeoutMs);
+    checkSignal(options.signal);
     return await this.follow(id, options, (follower) =>
       follower.current !== undefined && isEnded(follower.current.state) ? follower.current.execution() : undefined,
     );
@@ -439,8 +453,7 @@ export class HoldfastClient {
     look: (follower: Follower) => T | undefined,
   ): Promise<T> {
     const leaving = new AbortController();
-    const timeout =
-      options.timeoutMs === undefined ? undefined : setTimeout(() => leaving.abort(), Math.max(0, options.timeoutMs));
+    const timeout = options.timeoutMs === undefined ? undefined : setTimeout(() => leaving.abort(), options.timeoutMs);
     const signal = options.signal === undefined ? leaving.signal : AbortSignal.any([options.signal, leaving.signal]);
     const follower = this.followers.join(workflowIdOf(this.tenant, id));
     try {
@@ -448,6 +461,7 @@ export class HoldfastClient {
         const found = look(follower);
         if (found !== undefined) return found;
         if (follower.done?.error !== undefined) throw translate(follower.done.error, `execution ${id}`);
+        if (follower.stopped) throw clientClosed();
         if (follower.done !== undefined || signal.aborted)
           throw new HoldfastError('RUNTIME_UNAVAILABLE', `execution ${id}: gave up waiting`, {
             details: { state: follower.current?.state.state },
@@ -476,21 +490,23 @@ export class HoldfastClient {
     response: ActionResponse,
     options: RespondOptions = {},
   ): Promise<void> {
-    const id = checkId(executionId, 'executionId');
+    const id = checkExecutionId(executionId);
     checkId(actionId, 'actionId');
+    checkOptions(options);
     const responseId = checkId(options.responseId ?? randomId('resp'), 'responseId');
     const answer = check(actionResponseSchema, response, 'response');
     if (jsonBytes(answer) > MAX_RESPONSE_BYTES)
       throw new HoldfastError('VALIDATION_ERROR', `response: takes more than ${MAX_RESPONSE_BYTES} bytes`);
     const input: Respond = { call: randomId('resp'), responseId, actionId, response: answer };
-    const timeoutMs = options.timeoutMs ?? DEFAULT_RESPOND_MS;
+    const timeoutMs = checkTimeout(options.timeoutMs) ?? DEFAULT_RESPOND_MS;
     const unknown = (cause: unknown): HoldfastError =>
       new HoldfastError('RUNTIME_UNAVAILABLE', 'the outcome of this answer is unknown; repeat it with its responseId', {
         details: { outcome: 'unknown', responseId },
         cause,
       });
     const closed = await this.sendAnswer(id, input, timeoutMs).catch((error) => {
-      throw error instanceof HoldfastError ? error : unknown(error);
+      // What the server refused was never applied; of anything else nobody knows.
+      throw error instanceof HoldfastError || isRefused(error) ? translate(error, `execution ${id}`) : unknown(error);
     });
     const { verdict, times } = closed ?? (await this.verdictOf(id, input, timeoutMs, unknown));
     if (!verdict.accepted) throw refusal(verdict, actionId, times);
@@ -507,7 +523,7 @@ export class HoldfastClient {
       await this.temporal.withDeadline(Date.now() + timeoutMs, () => handle.signal('respond', input));
       return undefined;
     } catch (error) {
-      if (grpcCode(error) !== GRPC.NOT_FOUND) throw error;
+      if (grpcCode(error) !== GRPC.NOT_FOUND || isMissingNamespace(error)) throw error;
       const { fold } = await this.call(`execution ${id}`, () => this.reader.foldRun(workflowIdOf(this.tenant, id)));
       return { verdict: judge(fold.state, input), times: fold.times };
     }
@@ -525,7 +541,11 @@ export class HoldfastClient {
         if (fold === undefined) return undefined;
         const verdict = follower.verdicts.get(input.call ?? '');
         if (verdict !== undefined) return { verdict, times: fold.times };
-        return follower.done !== undefined ? { verdict: judge(fold.state, input), times: fold.times } : undefined;
+        // Its verdict may have been read before we joined, or stand in a run before this one. An action that has ended
+        // never opens again, so what it ended with holds; as long as it is open, nothing is known.
+        return isEnded(fold.state) || Object.hasOwn(fold.state.actions, input.actionId)
+          ? { verdict: judge(fold.state, input), times: fold.times }
+          : undefined;
       });
     } catch (error) {
       throw unknown(error);
@@ -539,7 +559,7 @@ export class HoldfastClient {
    * @throws HoldfastError `NOT_FOUND`; `RUNTIME_UNAVAILABLE` when the request may not have reached the server.
    */
   async cancel(executionId: string, reason?: string): Promise<Execution> {
-    const id = checkId(executionId, 'executionId');
+    const id = checkExecutionId(executionId);
     if (reason !== undefined && (typeof reason !== 'string' || reason.length > MAX_MESSAGE_LENGTH))
       throw new HoldfastError('VALIDATION_ERROR', `reason: a text of at most ${MAX_MESSAGE_LENGTH} characters`);
     return await this.call(`execution ${id}`, async () => {
@@ -550,7 +570,7 @@ export class HoldfastClient {
         await handle.signal('cancel', reason === undefined ? {} : { reason });
         await handle.cancel();
       } catch (error) {
-        if (grpcCode(error) !== GRPC.NOT_FOUND) throw error;
+        if (grpcCode(error) !== GRPC.NOT_FOUND || isMissingNamespace(error)) throw error;
       }
       return await this.foldedExecution(workflowId);
     });
@@ -564,6 +584,29 @@ export class HoldfastClient {
       throw translate(error, subject);
     }
   }
+}
+
+function checkConnectOptions(options: ClientOptions): void {
+  checkOptions(options);
+  const { address, namespace, tenant, connection, maxLongPolls } = options;
+  for (const [name, value] of Object.entries({ address, namespace }))
+    if (value !== undefined && (typeof value !== 'string' || value === ''))
+      throw new HoldfastError('VALIDATION_ERROR', `${name}: must be a text`);
+  if (tenant !== undefined) checkId(tenant, 'tenant');
+  if (connection !== undefined) checkOptions(connection, 'connection');
+  if (maxLongPolls !== undefined && !(Number.isSafeInteger(maxLongPolls) && maxLongPolls >= 1))
+    throw new HoldfastError('VALIDATION_ERROR', 'maxLongPolls: must be a whole number, 1 or more');
+}
+
+/** Whether the server said that it did not take a call. */
+function isRefused(error: unknown): boolean {
+  const code = grpcCode(error);
+  return (
+    code === GRPC.NOT_FOUND ||
+    code === GRPC.INVALID_ARGUMENT ||
+    code === GRPC.PERMISSION_DENIED ||
+    code === GRPC.UNAUTHENTICATED
+  );
 }
 
 function inputLine(input: Json): string {

@@ -5,11 +5,14 @@
 import { createHash } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
-import type { Decode } from '../log/decode.js';
+import { type Decode, undecodable } from '../log/decode.js';
 import { HoldfastError } from '../protocol/errors.js';
 import type { ExecutionSummary, ListExecutionsFilter } from '../protocol/execution.js';
 import type { ExecutionState } from '../protocol/lifecycle.js';
+import { UNDECODABLE } from '../protocol/log/inputs.js';
 import { type ActionMemo, type ExecutionMemo, MEMO, SEARCH_ATTRIBUTES, WORKFLOW_TYPES } from '../workflows/messages.js';
+import { payloadConverter } from '../workflows/payload-converter.js';
+import { isoTime } from './describe.js';
 
 type Info = temporal.api.workflow.v1.IWorkflowExecutionInfo;
 
@@ -56,36 +59,42 @@ export async function listExecutions(
 ): Promise<ExecutionList> {
   const query = queryOf(tenant, filter);
   const { namespace } = client.options;
-  const seal = createHash('sha256').update(`${namespace}\n${query}`).digest('hex').slice(0, 16);
+  const sealOf = (body: string): string =>
+    createHash('sha256').update(`${namespace}\n${query}\n${body}`).digest('hex').slice(0, 16);
   const response = await client.workflowService.listWorkflowExecutions({
     namespace,
     query,
     pageSize: filter.limit ?? 100,
-    ...(filter.pageToken === undefined ? {} : { nextPageToken: openToken(filter.pageToken, seal) }),
+    ...(filter.pageToken === undefined ? {} : { nextPageToken: openToken(filter.pageToken, sealOf) }),
   });
-  const executions = await Promise.all((response.executions ?? []).map((info) => summaryOf(info, decode)));
-  const next = response.nextPageToken ?? new Uint8Array();
+  const summaries = (response.executions ?? []).map((info) => summaryOf(info, namespace, decode));
+  const next = Buffer.from(response.nextPageToken ?? new Uint8Array()).toString('base64url');
   return {
-    executions: executions.filter((summary) => summary !== undefined),
-    ...(next.length === 0 ? {} : { nextPageToken: `${seal}.${Buffer.from(next).toString('base64url')}` }),
+    executions: (await Promise.all(summaries)).filter((summary) => summary !== undefined),
+    ...(next === '' ? {} : { nextPageToken: `${sealOf(next)}.${next}` }),
   };
 }
 
-function openToken(token: string, seal: string): Uint8Array {
-  const [given, body = ''] = token.split('.');
-  const bytes = Buffer.from(body, 'base64url');
-  if (given !== seal || bytes.length === 0 || bytes.toString('base64url') !== body)
+/** The seal covers the filters and the token itself, so one that was cut or mistyped never reaches the server. */
+function openToken(token: string, sealOf: (body: string) => string): Uint8Array {
+  const dot = token.indexOf('.');
+  const body = token.slice(dot + 1);
+  if (dot < 0 || token.slice(0, dot) !== sealOf(body))
     throw new HoldfastError('VALIDATION_ERROR', 'pageToken: use the token of the last page with the same filters');
-  return bytes;
+  return Buffer.from(body, 'base64url');
 }
 
-async function summaryOf(info: Info, decode: Decode): Promise<ExecutionSummary | undefined> {
+async function summaryOf(info: Info, namespace: string, decode: Decode): Promise<ExecutionSummary | undefined> {
   const fields = info.memo?.fields ?? {};
-  const [memo, action] = await decode([fields[MEMO.execution] ?? {}, fields[MEMO.action] ?? {}]);
+  const workflowId = info.execution?.workflowId ?? '';
+  const wanted = [fields[MEMO.execution] ?? {}, fields[MEMO.action] ?? {}];
+  const [memo, action] = await decode(wanted, { type: 'workflow', namespace, workflowId });
+  if (memo === UNDECODABLE && fields[MEMO.execution] !== undefined) throw undecodable(`the memo of ${workflowId}`);
   const known = memo as Partial<ExecutionMemo> | undefined;
   if (typeof known !== 'object' || known === null || known.id === undefined) return undefined;
+  // Search attributes pass through no codec: the server itself reads them.
   const attribute = info.searchAttributes?.indexedFields?.[S.state];
-  const [shown] = attribute === undefined ? [undefined] : await decode([attribute]);
+  const shown: unknown = attribute === undefined ? undefined : payloadConverter.fromPayload(attribute);
   const state = stateOf(info.status ?? 0, typeof shown === 'string' ? shown : 'queued');
   const open =
     state === 'awaiting_approval' || state === 'awaiting_input' ? (action as ActionMemo | undefined) : undefined;
@@ -94,9 +103,9 @@ async function summaryOf(info: Info, decode: Decode): Promise<ExecutionSummary |
     conversationId: known.conversationId ?? '',
     providerId: known.providerId ?? '',
     state,
-    createdAt: known.createdAt ?? iso(info.startTime) ?? new Date(0).toISOString(),
+    createdAt: known.createdAt ?? isoTime(info.startTime) ?? new Date(0).toISOString(),
     metadata: known.metadata ?? {},
-    ...(info.status !== STATUS.running && info.closeTime ? { endedAt: iso(info.closeTime) } : {}),
+    ...(info.status !== STATUS.running && info.closeTime ? { endedAt: isoTime(info.closeTime) } : {}),
     pendingActions: typeof open === 'object' && open !== null && typeof open.id === 'string' ? [open] : [],
   };
 }
@@ -115,9 +124,4 @@ function stateOf(status: number, shown: string): ExecutionState {
     default:
       return Object.hasOwn(WHERE, shown) ? (shown as ExecutionState) : 'queued';
   }
-}
-
-function iso(time: temporal.api.workflow.v1.IWorkflowExecutionInfo['startTime']): string | undefined {
-  if (!time) return undefined;
-  return new Date(Number(time.seconds ?? 0) * 1000 + Math.floor((time.nanos ?? 0) / 1e6)).toISOString();
 }

@@ -11,7 +11,10 @@ import type { HistoryItem, HistoryPage } from './history.js';
 import type { LongPolls, Poller } from './long-polls.js';
 import { type LogReader, startFold } from './reader.js';
 
-/** A follower without a long poll looks this often, at first and at most; each look waits for `LOOK_MS`. */
+/**
+ * A follower without a long poll looks this often, at first and at most; each look waits for `LOOK_MS`, beside twice
+ * what the server took for what was there already: one that is 200 ms away would never answer within 100.
+ */
 const TURN_MIN_MS = 1_000;
 const TURN_MAX_MS = 5_000;
 const LOOK_MS = 100;
@@ -28,6 +31,8 @@ export class Follower implements Poller {
   lastNews = Date.now();
   /** Set when nothing more will come: the log's end, or an error that waiting does not mend. */
   done: { readonly error?: unknown } | undefined;
+  /** It was stopped: nothing more will be learned here, though the log may go on. */
+  stopped = false;
   /** Verdicts on answers, by the `call` that sent them. */
   readonly verdicts = new Map<string, Verdict>();
   private window: HoldfastEvent[] = [];
@@ -36,6 +41,8 @@ export class Follower implements Poller {
   private runId: string | undefined;
   private token: Uint8Array | undefined;
   private caughtUp = false;
+  /** How long the server took for a page that was there already, in milliseconds. */
+  private latency = 0;
   private readonly waiters = new Set<() => void>();
   private readonly stopping = new AbortController();
   private poll: AbortController | undefined;
@@ -80,9 +87,12 @@ export class Follower implements Poller {
   }
 
   stop(): void {
+    this.stopped = true;
+    this.done ??= {};
     this.polls.release(this);
     this.stopping.abort();
     this.poll?.abort();
+    this.wake();
   }
 
   private wake(): void {
@@ -119,15 +129,18 @@ export class Follower implements Poller {
   private async next(waits: boolean): Promise<HistoryPage | undefined> {
     const poll = new AbortController();
     this.poll = poll;
-    const timer = waits ? undefined : setTimeout(() => poll.abort(), LOOK_MS);
+    const timer = waits ? undefined : setTimeout(() => poll.abort(), LOOK_MS + 2 * this.latency);
+    const asked = performance.now();
     try {
-      return await this.reader.history.page({
+      const page = await this.reader.history.page({
         workflowId: this.workflowId,
         wait: true,
         signal: poll.signal,
         ...(this.runId === undefined ? {} : { runId: this.runId }),
         ...(this.token === undefined ? {} : { token: this.token }),
       });
+      if (!this.caughtUp) this.latency = performance.now() - asked;
+      return page;
     } catch (error) {
       if (poll.signal.aborted) return undefined;
       throw error;

@@ -1,4 +1,5 @@
 /** All live readers of a process: one follower an execution, shared, and a bounded number of long polls among them. */
+import { HoldfastError } from '../protocol/errors.js';
 import type { HoldfastEvent } from '../protocol/event.js';
 import { Follower, type FollowerHooks } from './follower.js';
 import { LongPolls } from './long-polls.js';
@@ -14,6 +15,7 @@ export class Followers {
   throttled = 0;
   private readonly polls: LongPolls;
   private readonly shared = new Map<string, { follower: Follower; readers: number }>();
+  private closed = false;
 
   constructor(
     private readonly reader: LogReader,
@@ -28,8 +30,9 @@ export class Followers {
     return { followed: this.shared.size, polls: this.polls.size };
   }
 
-  /** Joins the follower of one execution. Every `join` needs its `leave`. */
+  /** Joins the follower of one execution. Every `join` needs its `leave`. Throws `RUNTIME_UNAVAILABLE` once closed. */
   join(workflowId: string): Follower {
+    if (this.closed) throw new HoldfastError('RUNTIME_UNAVAILABLE', 'this client was closed');
     const existing = this.shared.get(workflowId);
     if (existing !== undefined && existing.follower.done?.error === undefined) {
       existing.readers += 1;
@@ -57,31 +60,37 @@ export class Followers {
 
   /** Stops everything. Readers that still wait get the end of their iteration. */
   close(): void {
+    this.closed = true;
     for (const { follower } of this.shared.values()) follower.stop();
     this.shared.clear();
   }
 
   /**
    * Live events after `after`, to the log's end. An iterator made by hand, not a generator: `return()` while `next()`
-   * waits has to end the wait, and a generator would queue it behind.
+   * waits has to end the wait, and a generator would queue it behind. It joins with the first `next()`, so that one
+   * which is never read holds nothing.
    */
   events(workflowId: string, after: number, outer?: AbortSignal): AsyncIterableIterator<HoldfastEvent> {
     const leaving = new AbortController();
-    const signal = outer === undefined ? leaving.signal : AbortSignal.any([outer, leaving.signal]);
-    const follower = this.join(workflowId);
+    const { signal } = leaving;
+    // A signal of its own, since Node warns of one with more than ten listeners, and readers may well share `outer`.
+    const unwanted = outer === undefined ? undefined : AbortSignal.any([outer]);
+    let follower: Follower | undefined;
     let cursor = after;
     let ready: readonly HoldfastEvent[] = [];
     let position = 0;
-    let left = false;
     const leave = (): void => {
-      if (left) return;
-      left = true;
+      if (signal.aborted) return;
       leaving.abort();
-      this.leave(follower);
+      unwanted?.removeEventListener('abort', leave);
+      if (follower !== undefined) this.leave(follower);
     };
+    if (unwanted?.aborted) leave();
+    else unwanted?.addEventListener('abort', leave, { once: true });
     const refill = async (): Promise<boolean> => {
       for (;;) {
         if (signal.aborted) return false;
+        follower ??= this.join(workflowId);
         const state = follower.since(cursor);
         if (state !== undefined && 'behind' in state) {
           ready = await this.backlog(workflowId, cursor, state.behind, signal);
@@ -103,7 +112,7 @@ export class Followers {
     };
     const next = async (): Promise<IteratorResult<HoldfastEvent>> => {
       try {
-        if (position >= ready.length && !(await refill())) {
+        if (signal.aborted || (position >= ready.length && !(await refill()))) {
           leave();
           return { done: true, value: undefined };
         }

@@ -75,9 +75,12 @@ export type ProviderEventType = (typeof PROVIDER_EVENT_TYPES)[number];
 
 const NATIVE_NAME = /^[a-z0-9_-]+(\.[A-Za-z0-9_:/-]+)+$/i;
 
+/** What a native name must not shadow: the contract's own types, and what the runtime observes. */
+const RESERVED = /^(runtime|run|output|action|artifact|provider)\./i;
+
 /** Why `name` cannot be the name of a provider's native event, or undefined when it can. */
 export function nativeNameProblem(name: unknown): string | undefined {
   if (typeof name !== 'string' || name.length > 200 || !NATIVE_NAME.test(name))
     return 'a provider.event needs a "name" like "namespace.name" (at most 200 characters)';
-  return name.toLowerCase().startsWith('runtime.') ? 'names under "runtime." belong to Holdfast' : undefined;
+  return RESERVED.test(name) ? `native names under "${name.split('.')[0]}." belong to Holdfast` : undefined;
 }

@@ -48,6 +48,7 @@ export async function crashAct(screen: Screen, stage: Stage): Promise<Theatre> {
   const workers = new Workers(theatre, screen, await stage.folder());
   await stage.hold(Promise.resolve(workers), () => workers.stop());
   await workers.start();
+  stage.signal.throwIfAborted();
 
   screen.heading('Submitting an execution');
   const conversation = await client.createConversation();
@@ -123,6 +124,7 @@ async function watch(
           `unless set) hands the execution to another worker, with its journal: ${DYING_STEP - 1} steps are done.`,
       );
       await workers.start();
+      stage.signal.throwIfAborted();
       screen.say('The same iterator reads on:\n');
     }
     if (event.type === 'action.required') {
@@ -133,6 +135,7 @@ async function watch(
       await client.respond(executionId, event.data.id, { approved: true });
       screen.say('The answer "yes" was accepted all the same: it is in the log, for whoever comes next.');
       await workers.start();
+      stage.signal.throwIfAborted();
       screen.say('The same iterator reads on:\n');
     }
   }

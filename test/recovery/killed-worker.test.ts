@@ -75,7 +75,10 @@ describe('a worker killed with kill -9', () => {
     expect((await cluster.client.getExecution(id)).finalOutput).toBe('one two abcdefghij');
     const [again, ...more] = recovered(events);
     expect(more).toEqual([]);
-    const { resumedFrom, attempt } = (again as HoldfastEvent).data as unknown as { resumedFrom: number; attempt: number };
+    const { resumedFrom, attempt } = (again as HoldfastEvent).data as unknown as {
+      resumedFrom: number;
+      attempt: number;
+    };
     expect(attempt).toBe(2);
     // What a reader keeps is what came up to there: the text before the last entry.
     const kept = events.filter((event) => event.sequence <= resumedFrom && event.type === 'output.text.delta');

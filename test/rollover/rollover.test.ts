@@ -80,7 +80,9 @@ describe('an execution that rolls over', () => {
   });
 
   it('still times out, by the clock of its first run', async () => {
-    const { id } = await cluster.run([{ say: 'abcdefgh', chunk: 1, everyMs: 40 }, { hang: true }], { timeoutSeconds: 2 });
+    const { id } = await cluster.run([{ say: 'abcdefgh', chunk: 1, everyMs: 40 }, { hang: true }], {
+      timeoutSeconds: 2,
+    });
     const execution = await cluster.client.waitForTerminal(id);
     expect(execution.error?.code).toBe('EXECUTION_TIMEOUT');
     const took = Date.parse(execution.endedAt!) - Date.parse(execution.createdAt);
@@ -141,7 +143,14 @@ describe('an execution that rolls over', () => {
     });
     const readAll = () => cluster.log(id);
     await expect
-      .poll(() => cluster.client.listEvents(id).then(() => 'read', (error) => error.code), { timeout: 10_000 })
+      .poll(
+        () =>
+          cluster.client.listEvents(id).then(
+            () => 'read',
+            (error) => error.code,
+          ),
+        { timeout: 10_000 },
+      )
       .toBe('EVENTS_EXPIRED');
     const expired = await cluster.client.listEvents(id).catch((error) => error);
     const oldest = expired.details.oldestSequence as number;
