@@ -33,6 +33,9 @@ export interface HostOptions {
   readonly log: RunContext['log'];
 }
 
+/** How long the end of an attempt that is not in the log is kept for whoever asks. */
+const FORGET_MS = 3_600_000;
+
 /** How many times in one heartbeat timeout a host shows that it is alive. */
 const BEATS_PER_TIMEOUT = 3;
 
@@ -256,12 +259,17 @@ export class Host implements HostActivities {
     await this.forget(live, pool);
   }
 
-  /** A settled provider's result stays until nobody can come for it any more. */
+  /**
+   * What became of an attempt stays here until nobody can come for it any more: at once when it is in the log, else
+   * until the execution is closed, for an hour at most.
+   */
   private async forget(live: LiveRun, pool: PoolSettings): Promise<void> {
-    const keep = 2 * (pool.heartbeatTimeoutMs + pool.leaseMs);
-    do {
-      await sleepOr(keep);
-    } while ((await this.options.calls.status(live.workflowId, live.runId)) !== 'closed' && !this.closing);
+    const { kind } = await live.outcome;
+    const until = Date.now() + FORGET_MS;
+    while (kind !== 'logged' && !this.closing && Date.now() < until) {
+      await sleepOr(2 * (pool.heartbeatTimeoutMs + pool.leaseMs));
+      if ((await this.options.calls.status(live.workflowId, live.runId)) === 'closed') break;
+    }
     this.runs.delete(live.token);
   }
 
@@ -283,7 +291,7 @@ export class Host implements HostActivities {
   async stopAll(graceMs: number): Promise<void> {
     this.closing = true;
     const live = [...this.runs.values()].filter((run) => run.phase !== 'settled');
-    await Promise.all(live.map((run) => run.giveUp('the worker shuts down', graceMs)));
+    await Promise.all(live.map((run) => run.giveUp('the worker shuts down', graceMs, true)));
   }
 }
 

@@ -182,11 +182,14 @@ export class LiveRun {
     return this.stopped;
   }
 
-  /** Stops the provider because this host has to let go of it; the execution may go on elsewhere. */
-  giveUp(why: string, graceMs: number): Promise<Confirmation> {
+  /**
+   * Stops the provider because this host has to let go of it; the execution may go on elsewhere. `orderly`: nothing is
+   * wrong with the execution, so this does not count against its recoveries.
+   */
+  giveUp(why: string, graceMs: number, orderly = false): Promise<Confirmation> {
     this.stopped ??= this.stopOnce(why, graceMs).then((confirmation) => {
       const message = `the provider was stopped by its host: ${why}`;
-      this.settle({ kind: 'settled', result: { how: 'lost', message } });
+      this.settle({ kind: 'settled', result: { how: 'lost', message, orderly } });
       return confirmation;
     });
     return this.stopped;

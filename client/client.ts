@@ -140,9 +140,8 @@ export class HoldfastClient {
     this.temporal = new Client({ connection, namespace, ...(dataConverter === undefined ? {} : { dataConverter }) });
     this.decode = decoder(dataConverter?.payloadCodecs);
     this.reader = new LogReader(new HistoryReader(this.temporal, namespace, this.decode));
-    this.followers = new Followers(this.reader, { maxLongPolls: options.maxLongPolls ?? MAX_LONG_POLLS }, (_, count) =>
-      options.onThrottled?.(count),
-    );
+    const { maxLongPolls = MAX_LONG_POLLS, onThrottled } = options;
+    this.followers = new Followers(this.reader, { maxLongPolls }, (_, count) => tell(onThrottled, count));
     this.catalog = new Catalog(this.temporal, this.decode);
   }
 
@@ -583,6 +582,15 @@ export class HoldfastClient {
     } catch (error) {
       throw translate(error, subject);
     }
+  }
+}
+
+/** A caller's callback that throws must not end a poll that others share. */
+function tell(callback: ((count: number) => void) | undefined, count: number): void {
+  try {
+    callback?.(count);
+  } catch (error) {
+    process.emitWarning(`onThrottled threw: ${String(error)}`);
   }
 }
 

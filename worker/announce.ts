@@ -31,7 +31,10 @@ export async function checkNamespace(client: Client, namespace: string, log: Run
     const { config } = await client.workflowService.describeNamespace({ namespace });
     const days = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) / 86_400;
     if (days < MIN_RETENTION_DAYS)
-      log('warn', `namespace ${namespace} keeps closed runs for ${days} days; ${MIN_RETENTION_DAYS} or more are advised`);
+      log(
+        'warn',
+        `namespace ${namespace} keeps closed runs for ${days} days; ${MIN_RETENTION_DAYS} or more are advised`,
+      );
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
     throw new HoldfastError('RUNTIME_UNAVAILABLE', `namespace ${namespace}: ${grpcMessage(error)}`, { cause: error });

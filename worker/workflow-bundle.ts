@@ -28,6 +28,7 @@ export async function bundleWorkflows(options: BundleOptions = {}): Promise<{ co
   return await bundleWorkflowCode({
     workflowsPath: path('index'),
     payloadConverterPath: path('payload-converter'),
+    workflowInterceptorModules: [path('reserved-signals')],
     ...(failureConverterPath === undefined ? {} : { failureConverterPath }),
     logger: { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error: console.error },
     // Sources name each other with `.js`, as Node wants it; in a checkout these are `.ts` files.

@@ -36,7 +36,7 @@ import { actionMemo, Presence } from './presence.js';
 const core = proxyActivities<CoreActivities>({ taskQueue: WORKFLOW_QUEUE, startToCloseTimeout: '1 minute' });
 
 /** Waits before attempt after attempt is tried again, in milliseconds. */
-const RETRY_MS = [0, 1_000, 5_000, 15_000, 30_000];
+const RETRY_MS = [0, 0, 1_000, 5_000, 15_000];
 /** Past this size the host is asked to roll over, whatever it counted itself. */
 const HISTORY_BYTES = 8 * 1024 * 1024;
 
@@ -132,8 +132,8 @@ class Life {
 
   /** Schedules `run`: at once for the first attempt and after an answer, with growing delay after losses. */
   private nextAttempt(): void {
-    const { attempt, host, recoveries } = this.log.state;
-    if (attempt === 1 && host === undefined && recoveries.total === 0) return this.hold('run');
+    const { attempt, host, attemptLost, recoveries } = this.log.state;
+    if (attempt === 1 && host === undefined && attemptLost !== true) return this.hold('run');
     this.backingOff = true;
     const pause = RETRY_MS[Math.min(recoveries.sinceEntry, RETRY_MS.length - 1)] ?? 0;
     const waited = pause === 0 ? Promise.resolve() : sleep(pause, { summary: `attempt ${attempt + 1} waits` });

@@ -90,10 +90,13 @@ export type SignalName = keyof typeof SIGNALS;
 export const settledSchema = z.discriminatedUnion('how', [
   /** It was refused before any provider code ran: the manifest, the configuration or the journal do not allow it. */
   z.looseObject({ how: z.literal('refused'), code: z.string(), message: z.string() }),
-  /** The attempt is gone: its host died, gave it up or was drained. */
-  z.looseObject({ how: z.literal('lost'), message: z.string() }),
+  /**
+   * The attempt is gone: its host died or gave it up. `orderly`: it was drained, which says nothing against the
+   * execution and does not count against its recoveries.
+   */
+  z.looseObject({ how: z.literal('lost'), message: z.string(), orderly: z.boolean().default(false) }),
 ]);
-export type Settled = z.infer<typeof settledSchema>;
+export type Settled = z.input<typeof settledSchema>;
 
 /** What the workflow itself learned or decided. Each is one upsert of the memo key `mark`. */
 export const markSchema = z.discriminatedUnion('kind', [
@@ -105,7 +108,7 @@ export const markSchema = z.discriminatedUnion('kind', [
   z.looseObject({ kind: z.literal('stopped'), confirmation: confirmationSchema }),
   z.looseObject({ kind: z.literal('rollover') }),
 ]);
-export type Mark = z.infer<typeof markSchema>;
+export type Mark = z.input<typeof markSchema>;
 
 /** A mark as it stands in history: with the head that the workflow saw before it. */
 export interface StoredMark {

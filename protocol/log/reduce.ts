@@ -359,7 +359,7 @@ function settled(state: LogState, result: Settled): Step {
   // What is being stopped ends by `stopped` alone. A suspension is decided by the action that it waits for.
   if (state.ending !== undefined || state.host?.suspended || state.attemptLost) return unchanged(state);
   const draft = new Draft(state);
-  if (result.how === 'lost') lose(draft, result.message);
+  if (result.how === 'lost') lose(draft, result.message, result.orderly === true);
   else {
     const message = clip(result.message, MAX_MESSAGE_LENGTH);
     draft.finish({ type: 'run.failed', data: { code: result.code, message } });
@@ -368,11 +368,12 @@ function settled(state: LogState, result: Settled): Step {
 }
 
 /** Tried again within its bounds, or the end (DESIGN §3, Crash recovery). */
-function lose(draft: Draft, cause: string): void {
+function lose(draft: Draft, cause: string, orderly: boolean): void {
   const { host, recoveries } = draft.state;
   const recoverable = !host?.started || host.recovery === 'journal';
-  const total = recoveries.total + 1;
-  const sinceEntry = recoveries.sinceEntry + 1;
+  const counted = orderly ? 0 : 1;
+  const total = recoveries.total + counted;
+  const sinceEntry = recoveries.sinceEntry + counted;
   if (!recoverable || total > MAX_RECOVERIES || sinceEntry > MAX_RECOVERIES_WITHOUT_PROGRESS) {
     const bound = recoverable ? ` (given up after ${recoveries.total} recoveries)` : '';
     const message = clip(`${cause}${bound}`, MAX_MESSAGE_LENGTH);
