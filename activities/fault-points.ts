@@ -7,6 +7,10 @@ export type FaultPoint =
   | 'run.taken'
   /** The host is announced; the provider is not called yet. */
   | 'run.announced'
+  /** A host took a `watch`: after a rollover, or because it is suspected. It has not re-attached yet. */
+  | 'watch.taken'
+  /** A batch is about to be sent: nothing of it is known outside this process. */
+  | 'batch.sending'
   /** A batch is on its way; its acknowledgement is not here yet. */
   | 'batch.sent'
   /** An answer came to the host; the provider does not have it yet. */

@@ -118,6 +118,7 @@ export class Host implements HostActivities {
   watch = async (input: HostRef & { readonly pool: PoolSettings }): Promise<HostOutcome> => {
     const { info } = Context.current();
     if (info.attempt > 1) return { kind: 'superseded', message: 'the activity was started a second time' };
+    await faultPoint('watch.taken', input.workflowId);
     const live = this.runs.get(input.token);
     if (live === undefined)
       return { kind: 'settled', result: { how: 'lost', message: 'its host does not know the attempt' } };

@@ -62,6 +62,7 @@ export class LiveRun {
     });
     this.sink = new EventSink({
       send: async (batch, items) => {
+        await faultPoint('batch.sending', workflowId);
         await calls.signal(workflowId, 'append', { token: this.token, batch, items }, this.abort.signal);
         await faultPoint('batch.sent', workflowId);
         for (const waiter of this.rolloverWaiters) waiter();

@@ -4,6 +4,8 @@ import { connectionOptions } from '../log/channel.js';
 import { grpcMessage } from '../log/grpc.js';
 import { HoldfastError } from '../protocol/errors.js';
 
+const CONNECT_MS = 5_000;
+
 export interface ClusterName {
   readonly address: string;
   readonly namespace: string;
@@ -25,7 +27,7 @@ export function clusterOf(flags: ClusterFlags, file: ClusterFlags = {}, env = pr
 /** @throws HoldfastError `RUNTIME_UNAVAILABLE` when nothing answers there */
 export async function connectTo(address: string): Promise<Connection> {
   try {
-    return await Connection.connect({ address, ...connectionOptions() });
+    return await Connection.connect({ address, connectTimeout: CONNECT_MS, ...connectionOptions() });
   } catch (error) {
     const message = `no Temporal server answers at ${address}: ${grpcMessage(error)}`;
     throw new HoldfastError('RUNTIME_UNAVAILABLE', message, { cause: error });

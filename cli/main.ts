@@ -1,12 +1,11 @@
 #!/usr/bin/env node
-/** The command `holdfast`. */
+/** The command `holdfast`. What a subcommand needs is loaded when it is called, so that `--help` takes no second. */
 import { Command } from 'commander';
 import { VERSION } from '../protocol/version.js';
-import { type ClusterFlags, clusterOf } from './cluster.js';
-import { type DemoFlags, demo } from './demo/demo.js';
+import type { ClusterFlags } from './cluster.js';
+import type { DemoFlags } from './demo/demo.js';
 import { report } from './failure.js';
-import { setUp } from './setup.js';
-import { runWorker, type WorkerFlags } from './worker.js';
+import type { WorkerFlags } from './worker.js';
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
@@ -23,7 +22,10 @@ holdfast
   .description('register the search attributes that Holdfast needs in a namespace; does no harm when repeated')
   .option('--address <host:port>', 'the Temporal frontend (TEMPORAL_ADDRESS, else localhost:7233)')
   .option('--namespace <name>', 'the namespace (TEMPORAL_NAMESPACE, else default)')
-  .action((flags: ClusterFlags) => setUp(clusterOf(flags), say));
+  .action(async (flags: ClusterFlags) => {
+    const [{ setUp }, { clusterOf }] = await Promise.all([import('./setup.js'), import('./cluster.js')]);
+    await setUp(clusterOf(flags), say);
+  });
 
 holdfast
   .command('worker')
@@ -32,7 +34,10 @@ holdfast
   .option('--address <host:port>', 'the Temporal frontend (TEMPORAL_ADDRESS, else what the file says)')
   .option('--namespace <name>', 'the namespace (TEMPORAL_NAMESPACE, else what the file says)')
   .option('--ready-file <file>', 'write this file when the worker is ready, remove it when it stops')
-  .action((flags: WorkerFlags) => runWorker(flags, say));
+  .action(async (flags: WorkerFlags) => {
+    const { runWorker } = await import('./worker.js');
+    await runWorker(flags, say);
+  });
 
 holdfast
   .command('demo')
@@ -40,7 +45,10 @@ holdfast
   .option('--crash', 'instead kill workers with kill -9 in mid-run, and lose nothing')
   .option('--keep', 'stay up until Ctrl-C, to look around in the Temporal UI')
   .option('--local-model', 'take the scripted model although a key for a real one is set')
-  .action((flags: DemoFlags) => demo(flags));
+  .action(async (flags: DemoFlags) => {
+    const { demo } = await import('./demo/demo.js');
+    await demo(flags);
+  });
 
 holdfast.on('command:*', ([name]: [string]) => {
   const commands = holdfast.commands.map((command) => command.name()).join(', ');

@@ -4,9 +4,13 @@ import { HoldfastError } from '../protocol/errors.js';
 import { idSchema } from '../protocol/ids.js';
 
 export function check<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
-  const parsed = safely(() => schema.safeParse(value), what);
-  if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
+  const read = safely(() => {
+    const { data, error } = schema.safeParse(value);
+    const issues = error?.issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
+    return issues === undefined ? { data: data as T } : { issues };
+  }, what);
+  if (read.issues === undefined) return read.data;
+  const { issues } = read;
   const [first] = issues;
   const where = first === undefined || first.path === '' ? what : `${what}.${first.path}`;
   throw new HoldfastError('VALIDATION_ERROR', `${where}: ${first?.message ?? 'invalid'}`, { details: { issues } });
@@ -17,14 +21,15 @@ function safely<T>(read: () => T, what: string): T {
   try {
     return read();
   } catch (error) {
-    throw new HoldfastError('VALIDATION_ERROR', `${what}: cannot be read: ${String(error)}`, { cause: error });
+    throw new HoldfastError('VALIDATION_ERROR', `${what}: cannot be read`, { cause: error });
   }
 }
 
-/** Options are looked at key by key; here only that there are any. */
-export function checkOptions(value: unknown, what = 'options'): void {
+/** The options that were given; each is looked at where it is used. */
+export function checkOptions<T extends object>(value: T, what = 'options'): T {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new HoldfastError('VALIDATION_ERROR', `${what}: must be an object`);
+  return safely(() => ({ ...value }), what);
 }
 
 /** The id of an execution. One that is none of ours cannot be there, and must not reach what it names (a conversation). */
@@ -35,7 +40,8 @@ export function checkExecutionId(value: unknown): string {
 }
 
 export function checkSignal(value: unknown): AbortSignal | undefined {
-  if (value === undefined || value instanceof AbortSignal) return value;
+  const signal = safely(() => (value instanceof AbortSignal ? value : undefined), 'signal');
+  if (value === undefined || signal !== undefined) return signal;
   throw new HoldfastError('VALIDATION_ERROR', 'signal: must be an AbortSignal');
 }
 

@@ -67,7 +67,10 @@ import {
 } from './checks.js';
 import { describe } from './describe.js';
 import { executionIdOf, fingerprint, randomId } from './identity.js';
+import { type Inbox, type InboxFilter, inboxFilterSchema, listInbox } from './inbox.js';
 import { type ExecutionList, listExecutions } from './listing.js';
+import { type Readiness, readiness } from './readiness.js';
+import { type Subscription, subscribe } from './subscribe.js';
 import { clientClosed, translate } from './translate.js';
 
 export interface ClientOptions {
@@ -133,6 +136,7 @@ export class HoldfastClient {
   private readonly reader: LogReader;
   private readonly followers: Followers;
   private readonly catalog: Catalog;
+  private closed = false;
 
   private constructor(connection: Connection, options: ClientOptions) {
     const { namespace = 'default', dataConverter } = options;
@@ -177,6 +181,7 @@ export class HoldfastClient {
 
   /** Ends every iterator of this client and its connection. */
   async close(): Promise<void> {
+    this.closed = true;
     this.followers.close();
     await this.temporal.connection.close();
   }
@@ -190,6 +195,12 @@ export class HoldfastClient {
   async describeRuntime(): Promise<RuntimeDescription> {
     const providers = await this.call('the catalog', () => this.catalog.list());
     return { name: 'holdfast', version: VERSION, protocolVersion: PROTOCOL_VERSION, providers };
+  }
+
+  /** Whether the server answers and a worker polls, with what is missing. Throws nothing; takes 3 s at most. */
+  async readiness(): Promise<Readiness> {
+    if (this.closed) return { ready: false, missing: [clientClosed().message] };
+    return await readiness(this.temporal);
   }
 
   // --- conversations ------------------------------------------------------------------------------------------------
@@ -339,6 +350,16 @@ export class HoldfastClient {
     return await this.call('list of executions', () => listExecutions(this.temporal, this.decode, this.tenant, valid));
   }
 
+  /**
+   * Open actions across executions, for an inbox: from Temporal's visibility, so seconds behind.
+   *
+   * @throws HoldfastError `VALIDATION_ERROR`, `RUNTIME_UNAVAILABLE`
+   */
+  async listPendingActions(filter: InboxFilter = {}): Promise<Inbox> {
+    const valid = check(inboxFilterSchema, filter, 'filter');
+    return await this.call('list of actions', () => listInbox(this.temporal, this.decode, this.tenant, valid));
+  }
+
   // --- the log ------------------------------------------------------------------------------------------------------
 
   /**
@@ -352,9 +373,9 @@ export class HoldfastClient {
     options: { readonly after?: number; readonly limit?: number } = {},
   ): Promise<EventPage> {
     const id = checkExecutionId(executionId);
-    checkOptions(options);
-    const after = checkCursor(options.after);
-    const limit = checkLimit(options.limit, 10_000);
+    const given = checkOptions(options);
+    const after = checkCursor(given.after);
+    const limit = checkLimit(given.limit, 10_000);
     return await this.call(`execution ${id}`, async () => {
       const events: HoldfastEvent[] = [];
       for await (const chunk of this.reader.read(workflowIdOf(this.tenant, id), after)) {
@@ -386,9 +407,9 @@ export class HoldfastClient {
     options: { readonly after?: number; readonly signal?: AbortSignal } = {},
   ): AsyncIterableIterator<HoldfastEvent> {
     const id = checkExecutionId(executionId);
-    checkOptions(options);
-    const after = checkCursor(options.after);
-    const signal = checkSignal(options.signal);
+    const given = checkOptions(options);
+    const after = checkCursor(given.after);
+    const signal = checkSignal(given.signal);
     const inner = this.followers.events(workflowIdOf(this.tenant, id), after, signal);
     let checked: Promise<void> | undefined;
     const next = async (): Promise<IteratorResult<HoldfastEvent>> => {
@@ -416,6 +437,32 @@ export class HoldfastClient {
     };
   }
 
+  /**
+   * As `events`, for who must know before the first event whether there will be one: resolves once the execution was
+   * found and the cursor was checked. Subscribers of one execution share one reading of it.
+   *
+   * @throws HoldfastError as `listEvents` does; `EVENTS_EXPIRED` comes from the first `next()`, and soon, since `at` is
+   * `backlog` then. `RUNTIME_UNAVAILABLE` when the server does not answer within 10 s.
+   */
+  async subscribe(
+    executionId: string,
+    options: { readonly after?: number; readonly signal?: AbortSignal } = {},
+  ): Promise<Subscription> {
+    const id = checkExecutionId(executionId);
+    const given = checkOptions(options);
+    const after = checkCursor(given.after);
+    const signal = checkSignal(given.signal);
+    const refuseBeyond = (cursor: number) => this.refuseBeyond(id, cursor);
+    try {
+      const wanted = { after, signal, timeoutMs: CALL_MS, refuseBeyond };
+      const { at, events } = await subscribe(this.followers, workflowIdOf(this.tenant, id), wanted);
+      const next = () => events.next().catch((error) => Promise.reject(translate(error, `execution ${id}`)));
+      return { at, events: { ...events, next } };
+    } catch (error) {
+      throw translate(error, `execution ${id}`);
+    }
+  }
+
   /** The artifacts' descriptors, in the order of their creation. */
   async artifacts(executionId: string): Promise<readonly Artifact[]> {
     const id = checkExecutionId(executionId);
@@ -437,10 +484,9 @@ export class HoldfastClient {
     options: { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
   ): Promise<Execution> {
     const id = checkExecutionId(executionId);
-    checkOptions(options);
-    checkTimeout(options.timeoutMs);
-    checkSignal(options.signal);
-    return await this.follow(id, options, (follower) =>
+    const given = checkOptions(options);
+    const wait = { timeoutMs: checkTimeout(given.timeoutMs), signal: checkSignal(given.signal) };
+    return await this.follow(id, wait, (follower) =>
       follower.current !== undefined && isEnded(follower.current.state) ? follower.current.execution() : undefined,
     );
   }
@@ -491,18 +537,19 @@ export class HoldfastClient {
   ): Promise<void> {
     const id = checkExecutionId(executionId);
     checkId(actionId, 'actionId');
-    checkOptions(options);
-    const responseId = checkId(options.responseId ?? randomId('resp'), 'responseId');
+    const given = checkOptions(options);
+    const responseId = checkId(given.responseId ?? randomId('resp'), 'responseId');
     const answer = check(actionResponseSchema, response, 'response');
     if (jsonBytes(answer) > MAX_RESPONSE_BYTES)
       throw new HoldfastError('VALIDATION_ERROR', `response: takes more than ${MAX_RESPONSE_BYTES} bytes`);
     const input: Respond = { call: randomId('resp'), responseId, actionId, response: answer };
-    const timeoutMs = checkTimeout(options.timeoutMs) ?? DEFAULT_RESPOND_MS;
+    const timeoutMs = checkTimeout(given.timeoutMs) ?? DEFAULT_RESPOND_MS;
     const unknown = (cause: unknown): HoldfastError =>
       new HoldfastError('RUNTIME_UNAVAILABLE', 'the outcome of this answer is unknown; repeat it with its responseId', {
         details: { outcome: 'unknown', responseId },
         cause,
       });
+    if (this.closed) throw clientClosed();
     const closed = await this.sendAnswer(id, input, timeoutMs).catch((error) => {
       // What the server refused was never applied; of anything else nobody knows.
       throw error instanceof HoldfastError || isRefused(error) ? translate(error, `execution ${id}`) : unknown(error);
@@ -578,9 +625,10 @@ export class HoldfastClient {
   /** Bounds a call to the server and translates its failures. */
   private async call<T>(subject: string, work: () => Promise<T>): Promise<T> {
     try {
+      if (this.closed) throw clientClosed();
       return await this.temporal.withDeadline(Date.now() + CALL_MS, work);
     } catch (error) {
-      throw translate(error, subject);
+      throw this.closed ? clientClosed() : translate(error, subject);
     }
   }
 }

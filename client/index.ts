@@ -8,4 +8,7 @@ export {
   type RuntimeDescription,
   type StartedExecution,
 } from './client.js';
+export type { Inbox, InboxFilter, PendingAction } from './inbox.js';
 export type { ExecutionList } from './listing.js';
+export type { Readiness } from './readiness.js';
+export type { Subscription } from './subscribe.js';

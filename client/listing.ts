@@ -40,7 +40,10 @@ const WHERE: Record<ExecutionState, string> = {
   cancelled: `(ExecutionStatus = 'Canceled' OR (${CUT_OFF} AND ${S.state} = 'cancelling'))`,
 };
 
-/** The visibility query. Every value in it has been checked against the alphabet of ids. */
+/**
+ * The visibility query. Every value in it has been checked against the alphabet of ids, or is a time that we wrote. The
+ * server knows when the current run began, so what rolled over since `before` is not found by it.
+ */
 function queryOf(tenant: string, filter: ListExecutionsFilter): string {
   return [
     `WorkflowType = '${WORKFLOW_TYPES.execution}'`,
@@ -48,6 +51,18 @@ function queryOf(tenant: string, filter: ListExecutionsFilter): string {
     filter.state === undefined ? `ExecutionStatus != 'ContinuedAsNew'` : WHERE[filter.state],
     ...(filter.providerId === undefined ? [] : [`${S.provider} = '${filter.providerId}'`]),
     ...(filter.conversationId === undefined ? [] : [`${S.conversation} = '${filter.conversationId}'`]),
+    ...(filter.after === undefined ? [] : [`StartTime > '${new Date(filter.after).toISOString()}'`]),
+    ...(filter.before === undefined ? [] : [`StartTime < '${new Date(filter.before).toISOString()}'`]),
+  ].join(' AND ');
+}
+
+/** Executions of the tenant that wait for a person. */
+export function waitingQuery(tenant: string): string {
+  return [
+    `WorkflowType = '${WORKFLOW_TYPES.execution}'`,
+    `${S.tenant} = '${tenant}'`,
+    `ExecutionStatus = 'Running'`,
+    `${S.state} IN ('awaiting_approval', 'awaiting_input')`,
   ].join(' AND ');
 }
 
@@ -57,10 +72,22 @@ export async function listExecutions(
   tenant: string,
   filter: ListExecutionsFilter,
 ): Promise<ExecutionList> {
-  const query = queryOf(tenant, filter);
+  const page = await listPage(client, decode, queryOf(tenant, filter), filter);
+  if (filter.after === undefined) return page;
+  // A run that began after it may go on an execution that was created before.
+  const after = new Date(filter.after).toISOString();
+  return { ...page, executions: page.executions.filter(({ createdAt }) => createdAt > after) };
+}
+
+/** One page of what a visibility query finds. A token is only taken with the query that it came from. */
+export async function listPage(
+  client: Client,
+  decode: Decode,
+  query: string,
+  filter: { readonly limit?: number | undefined; readonly pageToken?: string | undefined },
+): Promise<ExecutionList> {
   const { namespace } = client.options;
-  const sealOf = (body: string): string =>
-    createHash('sha256').update(`${namespace}\n${query}\n${body}`).digest('hex').slice(0, 16);
+  const sealOf = (body: string): string => sealed(namespace, query, body);
   const response = await client.workflowService.listWorkflowExecutions({
     namespace,
     query,
@@ -73,6 +100,11 @@ export async function listExecutions(
     executions: (await Promise.all(summaries)).filter((summary) => summary !== undefined),
     ...(next === '' ? {} : { nextPageToken: `${sealOf(next)}.${next}` }),
   };
+}
+
+/** What binds a token to its query. */
+export function sealed(namespace: string, query: string, body: string): string {
+  return createHash('sha256').update(`${namespace}\n${query}\n${body}`).digest('hex').slice(0, 16);
 }
 
 /** The seal covers the filters and the token itself, so one that was cut or mistyped never reaches the server. */

@@ -29,7 +29,6 @@ export function translate(error: unknown, subject: string): HoldfastError {
     case GRPC.UNAUTHENTICATED:
       return unavailable(`${subject}: the server refuses these credentials: ${message}`);
     case undefined:
-      if (/channel has been shut down/i.test(message)) return clientClosed();
       return new HoldfastError('INTERNAL_ERROR', `${subject}: ${message}`, { cause: error });
     default:
       return unavailable(

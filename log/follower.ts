@@ -40,7 +40,8 @@ export class Follower implements Poller {
   private fold: RunFold | undefined;
   private runId: string | undefined;
   private token: Uint8Array | undefined;
-  private caughtUp = false;
+  /** What the run held when it was first read has been read. */
+  caughtUp = false;
   /** How long the server took for a page that was there already, in milliseconds. */
   private latency = 0;
   private readonly waiters = new Set<() => void>();

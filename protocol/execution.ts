@@ -77,6 +77,9 @@ export const listExecutionsFilterSchema = z.strictObject({
   state: executionStateSchema.optional(),
   providerId: idSchema.optional(),
   conversationId: idSchema.optional(),
+  /** Created after, and before, this moment (ISO 8601, with `Z` or an offset). */
+  after: z.iso.datetime({ offset: true }).optional(),
+  before: z.iso.datetime({ offset: true }).optional(),
   limit: z.int().min(1).max(1000).optional(),
   pageToken: z.string().max(10_000).optional(),
 });

@@ -27,7 +27,8 @@ export const STANDARD_CAPABILITIES = [
 
 export const capabilityNameSchema = z
   .string()
-  .regex(/^[a-z][a-z0-9]*([._-][a-z0-9]+)*$/i, 'must look like "extension.mcp"')
+  // Without a flag: JSON Schema has no place for one.
+  .regex(/^[A-Za-z][A-Za-z0-9]*([._-][A-Za-z0-9]+)*$/, 'must look like "extension.mcp"')
   .max(100);
 
 export const capabilitiesSchema = z.record(capabilityNameSchema, capabilityLevelSchema);

@@ -25,6 +25,7 @@ import {
   type CoreActivities,
   EVENTS_QUERY,
   type EventsPage,
+  type ExecutionMemo,
   type ExecutionResult,
   type ExecutionStart,
   MEMO,
@@ -268,7 +269,14 @@ class Life {
     const segments = [...(this.start.carry?.segments ?? []), segment];
     const { version, identity, taskQueue, pool } = this.start;
     const action = actionMemo(state);
-    const memo = { ...workflowInfo().memo, [MEMO.mark]: undefined, [MEMO.action]: action };
+    const known = workflowInfo().memo?.[MEMO.execution] as ExecutionMemo | undefined;
+    const memo = {
+      ...workflowInfo().memo,
+      // A list knows only when this run began, so it is told when the first one did.
+      [MEMO.execution]: known === undefined ? undefined : { ...known, createdAt: this.createdAt },
+      [MEMO.mark]: undefined,
+      [MEMO.action]: action,
+    };
     await makeContinueAsNewFunc<typeof execution>({ memo: withoutUndefined(memo) })({
       version,
       identity,

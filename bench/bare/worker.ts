@@ -1,0 +1,39 @@
+/** A plain SDK worker with the bare workflows, as the SDK's own documentation would set it up. */
+import { fileURLToPath } from 'node:url';
+import type { Client } from '@temporalio/client';
+import { bundleWorkflowCode, NativeConnection, Worker } from '@temporalio/worker';
+import type { Arrivals } from '../support/arrivals.js';
+import { BARE_QUEUE } from '../workflows/messages.js';
+import { bareActivities } from './activities.js';
+
+const SILENT = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error: console.error };
+
+export class BareWorker {
+  private constructor(
+    private readonly connection: NativeConnection,
+    private readonly worker: Worker,
+    private readonly running: Promise<void>,
+  ) {}
+
+  static async start(address: string, client: Client, arrivals: Arrivals): Promise<BareWorker> {
+    const workflowBundle = await bundleWorkflowCode({
+      workflowsPath: fileURLToPath(new URL('../workflows/index.ts', import.meta.url)),
+      logger: SILENT,
+      // Sources name each other with `.js`, as Node wants it; here these are `.ts` files.
+      webpackConfigHook: (config) => {
+        config.resolve = { ...config.resolve, extensionAlias: { '.js': ['.ts', '.js'] } };
+        return config;
+      },
+    });
+    const connection = await NativeConnection.connect({ address });
+    const activities = bareActivities(client, arrivals);
+    const worker = await Worker.create({ connection, taskQueue: BARE_QUEUE, workflowBundle, activities });
+    return new BareWorker(connection, worker, worker.run());
+  }
+
+  async stop(): Promise<void> {
+    this.worker.shutdown();
+    await this.running;
+    await this.connection.close();
+  }
+}

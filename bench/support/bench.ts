@@ -1,0 +1,93 @@
+/** What every measure works with: one server, a Holdfast worker and client, a plain SDK worker and client. */
+import { Client, Connection } from '@temporalio/client';
+import { HoldfastClient } from '../../client/client.js';
+import { type DevServer, startDevServer } from '../../dev/server.js';
+import { workflowIdOf } from '../../protocol/ids.js';
+import { createWorker, type HoldfastWorker } from '../../worker/worker.js';
+import { BareWorker } from '../bare/worker.js';
+import { type BenchTask, benchProvider } from '../holdfast/provider.js';
+import { Arrivals } from './arrivals.js';
+import { PROVIDER, TURNS_PROVIDER } from './names.js';
+import type { Scale } from './scale.js';
+
+export class Bench {
+  readonly arrivals = new Arrivals();
+  /** Conversations in which executions are started, one a lane, so that none is a bottleneck of its own. */
+  readonly conversations: string[] = [];
+  private bareWorker: BareWorker | undefined;
+  private holdfastWorker: HoldfastWorker | undefined;
+  private names = 0;
+
+  private constructor(
+    readonly scale: Scale,
+    readonly server: DevServer,
+    /** The plain SDK's client, with its own defaults. */
+    readonly temporal: Client,
+    readonly client: HoldfastClient,
+    readonly say: (line: string) => void,
+  ) {}
+
+  static async start(scale: Scale, say: (line: string) => void): Promise<Bench> {
+    const server = await startDevServer({ onProgress: say });
+    const connection = await Connection.connect({ address: server.address });
+    const temporal = new Client({ connection, namespace: server.namespace });
+    const client = await HoldfastClient.connect({ address: server.address });
+    const bench = new Bench(scale, server, temporal, client, say);
+    // First ours: it installs the process's SDK runtime.
+    await bench.startWorker();
+    bench.bareWorker = await BareWorker.start(server.address, temporal, bench.arrivals);
+    for (let i = 0; i < Math.max(30, ...scale.concurrencies); i++)
+      bench.conversations.push((await client.createConversation()).id);
+    return bench;
+  }
+
+  /** Starts the Holdfast worker unless it runs. */
+  async startWorker(): Promise<void> {
+    const { arrivals } = this;
+    this.holdfastWorker ??= await createWorker({
+      address: this.server.address,
+      providers: [
+        benchProvider({ id: PROVIDER, arrivals }),
+        benchProvider({ id: TURNS_PROVIDER, turns: true, arrivals }),
+      ],
+      handleSignals: false,
+    });
+  }
+
+  async stopWorker(): Promise<void> {
+    await this.holdfastWorker?.shutdown({ drainMs: 0 });
+    this.holdfastWorker = undefined;
+  }
+
+  /** Submits an execution in the conversation of a lane and returns its id. */
+  async submit(task: BenchTask, options: { readonly lane?: number; readonly providerId?: string } = {}) {
+    const { lane = 0, providerId = PROVIDER } = options;
+    const conversationId = this.conversations[lane % this.conversations.length] ?? '';
+    const { execution } = await this.client.startExecution({
+      conversationId,
+      providerId,
+      input: 'go',
+      config: { task },
+    });
+    return execution.id;
+  }
+
+  /** The plain SDK's handle of an execution's or a conversation's workflow. */
+  handle(id: string) {
+    return this.temporal.workflow.getHandle(workflowIdOf('default', id));
+  }
+
+  /** A workflow id that was not given yet. */
+  freshId(prefix: string): string {
+    this.names += 1;
+    return `${prefix}-${process.pid}-${this.names}`;
+  }
+
+  async stop(): Promise<void> {
+    await this.client.close();
+    await this.stopWorker();
+    await this.bareWorker?.stop();
+    await this.temporal.connection.close();
+    await this.server.stop();
+  }
+}
