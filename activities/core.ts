@@ -2,6 +2,7 @@
 import { Context } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { RunFold } from '../log/fold.js';
+import { GRPC, grpcCode } from '../log/grpc.js';
 import type { LogReader } from '../log/reader.js';
 import { startFold } from '../log/reader.js';
 import type { CoreActivities, FoldCheck } from '../workflows/messages.js';
@@ -11,6 +12,21 @@ export function coreActivities(client: Client, reader: LogReader): CoreActivitie
     async requestCancel(): Promise<void> {
       const { workflowId, runId } = execution();
       await client.workflow.getHandle(workflowId, runId).cancel();
+    },
+
+    async goneOf({ workflowIds }): Promise<readonly string[]> {
+      const gone = await Promise.all(
+        workflowIds.map(async (workflowId) => {
+          try {
+            const { status } = await client.workflow.getHandle(workflowId).describe();
+            return status.name !== 'RUNNING';
+          } catch (error) {
+            if (grpcCode(error) === GRPC.NOT_FOUND) return true;
+            throw error;
+          }
+        }),
+      );
+      return workflowIds.filter((_, i) => gone[i]);
     },
 
     async foldCheck({ marks }): Promise<FoldCheck> {

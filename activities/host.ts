@@ -36,6 +36,9 @@ export interface HostOptions {
 /** How long the end of an attempt that is not in the log is kept for whoever asks. */
 const FORGET_MS = 3_600_000;
 
+/** What every heartbeat carries, so that its timeout tells one that was held from one that was lost on the way. */
+const ALIVE = 'alive';
+
 /** How many times in one heartbeat timeout a host shows that it is alive. */
 const BEATS_PER_TIMEOUT = 3;
 
@@ -51,6 +54,8 @@ export class Host implements HostActivities {
   readonly queue = `holdfast-host-${this.id}`;
   readonly watchQueue = `holdfast-host-${this.id}-watch`;
   private readonly runs = new Map<string, LiveRun>();
+  /** Tokens of attempts whose end went into the log a moment ago. */
+  private readonly ended = new Set<string>();
   private readonly occupancies = new Map<string, Occupancy>();
   private readonly freed = new Set<() => void>();
   private closing = false;
@@ -110,7 +115,7 @@ export class Host implements HostActivities {
     live.runId = runId;
     const refused = await this.announce(live, launch, input.pool);
     if (refused !== undefined) return refused;
-    live.start();
+    live.start(input.pool.heartbeatTimeoutMs, () => this.isCurrent(live));
     slot.live = live;
     return await this.attend(live, input.pool);
   }
@@ -119,6 +124,7 @@ export class Host implements HostActivities {
     const { info } = Context.current();
     if (info.attempt > 1) return { kind: 'superseded', message: 'the activity was started a second time' };
     await faultPoint('watch.taken', input.workflowId);
+    if (this.ended.has(input.token)) return { kind: 'logged' };
     const live = this.runs.get(input.token);
     if (live === undefined)
       return { kind: 'settled', result: { how: 'lost', message: 'its host does not know the attempt' } };
@@ -129,6 +135,7 @@ export class Host implements HostActivities {
   };
 
   deliver = async (input: DeliverInput): Promise<void> => {
+    if (this.ended.has(input.token)) return;
     const live = this.runs.get(input.token);
     if (live === undefined) throw ApplicationFailure.nonRetryable('this host does not know the attempt', 'UNKNOWN');
     if (input.rollover === true) live.askRollover();
@@ -140,6 +147,8 @@ export class Host implements HostActivities {
   };
 
   stop = async (input: StopInput): Promise<StopOutcome> => {
+    // It settled while the request to stop it was under way.
+    if (this.ended.has(input.token)) return { confirmation: 'cooperative' };
     const live = this.runs.get(input.token);
     if (live === undefined) throw ApplicationFailure.nonRetryable('this host does not know the attempt', 'UNKNOWN');
     const activity = Context.current();
@@ -193,12 +202,25 @@ export class Host implements HostActivities {
       : { kind: 'superseded', message: 'the activity is no longer the one that counts' };
   }
 
+  /** Whether the log still counts on this host; asked again until the server tells, or the run is given up. */
+  private async isCurrent(live: LiveRun): Promise<boolean> {
+    for (;;) {
+      try {
+        const { fold } = await this.options.reader.foldRun(live.workflowId);
+        return fold.state.host?.token === live.token;
+      } catch (error) {
+        if (live.phase === 'settled') return false;
+        this.options.log('warn', 'the log cannot be read; trying again', { error: String(error) });
+        await sleepOr(1_000);
+      }
+    }
+  }
+
   /** Stays with a live provider, as the activity that shows the server it is alive, until something ends that. */
   private async attend(live: LiveRun, pool: PoolSettings): Promise<HostOutcome> {
     const activity = Context.current();
     const over = new AbortController();
     live.watched = true;
-    live.lastAcknowledged = Date.now();
     try {
       const outcome = await Promise.race([
         live.outcome,
@@ -218,7 +240,10 @@ export class Host implements HostActivities {
     }
   }
 
-  /** Heartbeats, ours beside the SDK's; resolves when the server no longer knows this activity. */
+  /**
+   * Heartbeats, ours beside the SDK's; resolves when the server no longer knows this activity. The first goes out at
+   * once: a task may have waited here while this process was frozen, and only an accepted one says that it still counts.
+   */
   private async beatUntilGone(
     live: LiveRun,
     activity: Context,
@@ -227,13 +252,13 @@ export class Host implements HostActivities {
   ): Promise<void> {
     const every = pool.heartbeatTimeoutMs / BEATS_PER_TIMEOUT;
     for (;;) {
-      await sleepOr(every, signal);
       if (signal.aborted) return await new Promise(() => undefined);
-      activity.heartbeat();
+      activity.heartbeat(ALIVE);
       const sent = Date.now();
       const answer = await this.options.calls.beat(activity.info.taskToken, every);
       if (answer === 'ok' || answer === 'cancel') live.lastAcknowledged = Math.max(live.lastAcknowledged, sent);
       if (answer === 'gone') return;
+      await sleepOr(every, signal);
     }
   }
 
@@ -252,24 +277,32 @@ export class Host implements HostActivities {
       const silent = Date.now() - live.lastAcknowledged;
       if (over.signal.aborted) break;
       if (live.watched && silent < pool.heartbeatTimeoutMs) continue;
-      const status = await this.options.calls.status(live.workflowId, live.runId);
-      if (status === 'closed') await live.giveUp('its execution is closed', pool.stopGraceMs);
-      else if (live.journaled && silent > pool.heartbeatTimeoutMs + pool.leaseMs - budget)
+      // Before anything is asked: after a freeze every moment counts, and a server that is away may not answer soon.
+      if (live.journaled && silent > pool.heartbeatTimeoutMs + pool.leaseMs - budget)
         await live.giveUp('it lost the server for too long', pool.stopGraceMs);
+      else if ((await this.options.calls.status(live.workflowId, live.runId, every)) === 'closed')
+        await live.giveUp('its execution is closed', pool.stopGraceMs);
     }
     await this.forget(live, pool);
   }
 
   /**
-   * What became of an attempt stays here until nobody can come for it any more: at once when it is in the log, else
-   * until the execution is closed, for an hour at most.
+   * What became of an attempt stays here until nobody can come for it any more: of one whose end is in the log only that
+   * it was here, for whoever is on the way to stop or watch it; else all, until the execution is closed, for an hour at
+   * most.
    */
   private async forget(live: LiveRun, pool: PoolSettings): Promise<void> {
     const { kind } = await live.outcome;
+    const keepMs = 2 * (pool.heartbeatTimeoutMs + pool.leaseMs);
+    if (kind === 'logged') {
+      this.ended.add(live.token);
+      const { token } = live;
+      setTimeout(() => this.ended.delete(token), keepMs).unref();
+    }
     const until = Date.now() + FORGET_MS;
     while (kind !== 'logged' && !this.closing && Date.now() < until) {
-      await sleepOr(2 * (pool.heartbeatTimeoutMs + pool.leaseMs));
-      if ((await this.options.calls.status(live.workflowId, live.runId)) === 'closed') break;
+      await sleepOr(keepMs);
+      if ((await this.options.calls.status(live.workflowId, live.runId, keepMs)) === 'closed') break;
     }
     this.runs.delete(live.token);
   }

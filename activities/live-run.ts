@@ -46,6 +46,7 @@ export class LiveRun {
   private settle: (outcome: HostOutcome) => void = () => undefined;
   private stopped: Promise<Confirmation> | undefined;
   private provider: Promise<RunResult | undefined> | undefined;
+  private called = false;
   private readonly rolloverWaiters = new Set<() => void>();
 
   constructor(private readonly options: LiveRunOptions) {
@@ -84,14 +85,16 @@ export class LiveRun {
     });
   }
 
-  /** Calls the provider. Only now does the log say that it started. */
-  start(): void {
+  /**
+   * Calls the provider, once the log says so: if this process died in between the other way round, the log would not
+   * know of native work that was begun, and the next attempt would begin it again. When that took longer than `freshMs`
+   * (the server was away, or this process was frozen) another host may have been given the attempt's work meanwhile:
+   * then `isCurrent` says what the log knows.
+   */
+  start(freshMs: number, isCurrent: () => Promise<boolean>): void {
     if (this.stopped !== undefined) return;
     this.phase = 'running';
-    const { took } = this.options.launch;
-    void this.sink.push({ kind: 'started', ...(took === undefined ? {} : { took }) });
-    void this.sink.flush();
-    this.provider = this.callProvider();
+    this.provider = this.callProvider(freshMs, isCurrent);
   }
 
   /** Resolves when the provider's code has really returned, also long after it was given up; undefined before `start`. */
@@ -99,7 +102,14 @@ export class LiveRun {
     return this.provider;
   }
 
-  private async callProvider(): Promise<RunResult | undefined> {
+  private async callProvider(freshMs: number, isCurrent: () => Promise<boolean>): Promise<RunResult | undefined> {
+    const { took } = this.options.launch;
+    void this.sink.push({ kind: 'started', ...(took === undefined ? {} : { took }) });
+    await this.sink.flush();
+    if (Date.now() - this.lastAcknowledged > freshMs && !(await isCurrent()))
+      void this.giveUp('another attempt took over before it had started', 0);
+    if (this.abort.signal.aborted) return undefined;
+    this.called = true;
     try {
       const result = (await this.options.launch.provider.run(this.context)) ?? {};
       await this.end(result);
@@ -200,7 +210,7 @@ export class LiveRun {
     const before = this.phase;
     this.abort.abort(new DOMException(reason, 'AbortError'));
     this.sink.close();
-    if (before === 'announced' || this.provider === undefined) return 'not_running';
+    if (!this.called) return 'not_running';
     if (before === 'settled') return 'cooperative';
     const cleanup = this.cleanUp();
     const grace = new AbortController();

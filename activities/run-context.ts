@@ -59,7 +59,7 @@ export class ProviderContext implements RunContext {
     this.execution = { id: state.executionId, attempt: state.attempt };
     this.conversation = {
       id: state.conversationId,
-      transcript: [],
+      transcript: state.transcript ?? [],
       ...(state.session === undefined ? {} : { session: state.session }),
     };
     this.input = state.request.input;
@@ -241,13 +241,15 @@ export class ProviderContext implements RunContext {
   }
 
   private async recordChecked(entry: Json): Promise<void> {
-    if (this.signal.aborted) return;
+    if (this.signal.aborted) throw notRecorded();
     const problem = jsonProblem(entry);
     if (problem !== undefined) throw providerError(`journal entry: ${problem}`);
     const bytes = jsonBytes(entry);
     if (bytes > MAX_JOURNAL_ENTRY_BYTES) throw overLimit('a journal entry', bytes, MAX_JOURNAL_ENTRY_BYTES);
     void this.sink.push({ kind: 'record', entry: throughJson(entry) });
     await this.sink.flush();
+    // What was given up on the way is not durable, and whoever relies on it must not go on.
+    if (this.signal.aborted) throw notRecorded();
   }
 
   setSession(session: Json): Promise<void> {
@@ -271,6 +273,10 @@ function quiet<T>(promise: Promise<T>): Promise<T> {
 
 function aborted(): Error {
   return new DOMException('the action was withdrawn', 'AbortError');
+}
+
+function notRecorded(): Error {
+  return new DOMException('the run was stopped before this entry was durable', 'AbortError');
 }
 
 function providerError(message: string): HoldfastError {

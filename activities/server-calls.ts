@@ -4,11 +4,15 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
+import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import { GRPC, grpcCode } from '../log/grpc.js';
 
 const SIGNAL_DEADLINE_MS = 5_000;
 const RETRY_MIN_MS = 50;
 const RETRY_MAX_MS = 1_000;
+
+/** Marks an activity whose host showed that it lives: see `heldBefore` in workflows/attempt.ts. */
+const ALIVE: Payload = defaultPayloadConverter.toPayload('alive');
 
 /** What passes by itself: the same call again, under back-pressure, for as long as the host keeps the provider. */
 function passes(error: unknown): boolean {
@@ -49,6 +53,7 @@ export class ServerCalls {
         this.client.workflowService.recordActivityTaskHeartbeat({
           namespace: this.client.options.namespace,
           taskToken,
+          details: { payloads: [ALIVE] },
           identity: this.client.options.identity,
         }),
       );
@@ -58,14 +63,19 @@ export class ServerCalls {
     }
   }
 
-  /** Whether the execution that run `runId` belongs to still goes on; `unknown` when the server does not say. */
-  async status(workflowId: string, runId: string): Promise<'running' | 'closed' | 'unknown'> {
+  /**
+   * Whether the execution that run `runId` belongs to still goes on; `unknown` when the server does not say within
+   * `withinMs`.
+   */
+  async status(workflowId: string, runId: string, withinMs: number): Promise<'running' | 'closed' | 'unknown'> {
+    const describe = (run?: string) => this.client.workflow.getHandle(workflowId, run).describe();
     try {
-      const own = await this.client.workflow.getHandle(workflowId, runId).describe();
-      if (own.status.name === 'RUNNING') return 'running';
-      if (own.status.name !== 'CONTINUED_AS_NEW') return 'closed';
-      const latest = await this.client.workflow.getHandle(workflowId).describe();
-      return latest.status.name === 'RUNNING' ? 'running' : 'closed';
+      return await this.client.withDeadline(Date.now() + withinMs, async () => {
+        const own = await describe(runId);
+        if (own.status.name === 'RUNNING') return 'running';
+        if (own.status.name !== 'CONTINUED_AS_NEW') return 'closed';
+        return (await describe()).status.name === 'RUNNING' ? 'running' : 'closed';
+      });
     } catch (error) {
       return grpcCode(error) === GRPC.NOT_FOUND ? 'closed' : 'unknown';
     }

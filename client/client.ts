@@ -387,8 +387,9 @@ export class HoldfastClient {
     });
   }
 
-  private async refuseBeyond(id: string, after: number): Promise<void> {
-    const last = (await this.reader.foldRun(workflowIdOf(this.tenant, id))).fold.state.sequence;
+  private async refuseBeyond(id: string, after: number, signal?: AbortSignal): Promise<void> {
+    const { fold } = await this.reader.foldRun(workflowIdOf(this.tenant, id), undefined, signal);
+    const last = fold.state.sequence;
     if (after > last)
       throw new HoldfastError('VALIDATION_ERROR', `after: ${after} lies beyond the last event, ${last}`, {
         details: { lastSequence: last },
@@ -409,32 +410,11 @@ export class HoldfastClient {
     const id = checkExecutionId(executionId);
     const given = checkOptions(options);
     const after = checkCursor(given.after);
-    const signal = checkSignal(given.signal);
-    const inner = this.followers.events(workflowIdOf(this.tenant, id), after, signal);
-    let checked: Promise<void> | undefined;
-    const next = async (): Promise<IteratorResult<HoldfastEvent>> => {
-      try {
-        if (after > 0) {
-          checked ??= this.refuseBeyond(id, after);
-          await checked;
-        }
-        return await inner.next();
-      } catch (error) {
-        await inner.return?.();
-        throw translate(error, `execution ${id}`);
-      }
-    };
-    return {
-      next,
-      return: async (value?: unknown) => (await inner.return?.(value)) ?? { done: true, value: undefined },
-      throw: async (error?: unknown) => {
-        await inner.return?.();
-        throw error;
-      },
-      [Symbol.asyncIterator]() {
-        return this;
-      },
-    };
+    return this.followers.events(workflowIdOf(this.tenant, id), after, {
+      signal: checkSignal(given.signal),
+      ahead: (signal) => this.refuseBeyond(id, after, signal),
+      translate: (error) => translate(error, `execution ${id}`),
+    });
   }
 
   /**

@@ -37,7 +37,7 @@ export async function subscribe(
   try {
     const known = await firstRead(follower, after, timeoutMs, signal);
     if (after > known) await options.refuseBeyond(after);
-    const inner = followers.events(workflowId, after, signal);
+    const inner = followers.events(workflowId, after, { signal });
     // It joins with its first `next()`. Ours is left only then, so that the follower goes on.
     const first = inner.next();
     first.catch(() => undefined);

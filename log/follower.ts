@@ -62,6 +62,11 @@ export class Follower implements Poller {
     return this.fold;
   }
 
+  /** The last sequence, once all was read that was there at first. */
+  get last(): number | undefined {
+    return this.caughtUp ? this.windowFrom + this.window.length : undefined;
+  }
+
   /** Events after `cursor`, or `behind` when some of them left the window: those up to `behind` are to be read. */
   since(cursor: number): { readonly events: readonly HoldfastEvent[] } | { readonly behind: number } | undefined {
     if (this.fold === undefined) return undefined;

@@ -10,6 +10,18 @@ export interface FollowersOptions {
   readonly maxLongPolls: number;
 }
 
+export interface ReaderOptions {
+  /** Ends the iteration. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Called once when the cursor lies ahead of what the follower has read: it may be behind, or the cursor is wrong. It
+   * looks afresh, and rejects for the latter.
+   */
+  readonly ahead?: (signal: AbortSignal) => Promise<void>;
+  /** What a reader is told of an error. */
+  readonly translate?: (error: unknown) => unknown;
+}
+
 export class Followers {
   /** How often the server refused a poll for its own limits. */
   throttled = 0;
@@ -70,7 +82,8 @@ export class Followers {
    * waits has to end the wait, and a generator would queue it behind. It joins with the first `next()`, so that one
    * which is never read holds nothing.
    */
-  events(workflowId: string, after: number, outer?: AbortSignal): AsyncIterableIterator<HoldfastEvent> {
+  events(workflowId: string, after: number, options: ReaderOptions = {}): AsyncIterableIterator<HoldfastEvent> {
+    const { signal: outer, ahead, translate = (error) => error } = options;
     const leaving = new AbortController();
     const { signal } = leaving;
     // A signal of its own, since Node warns of one with more than ten listeners, and readers may well share `outer`.
@@ -79,6 +92,7 @@ export class Followers {
     let cursor = after;
     let ready: readonly HoldfastEvent[] = [];
     let position = 0;
+    let checked = after === 0;
     const leave = (): void => {
       if (signal.aborted) return;
       leaving.abort();
@@ -103,6 +117,11 @@ export class Followers {
           position = 0;
           return true;
         }
+        if (!checked && (follower.last !== undefined || follower.done !== undefined)) {
+          checked = true;
+          if (follower.done?.error === undefined && cursor > (follower.last ?? 0)) await ahead?.(signal);
+          continue;
+        }
         if (follower.done !== undefined) {
           if (follower.done.error !== undefined) throw follower.done.error;
           return false;
@@ -120,7 +139,7 @@ export class Followers {
         const wanted = !signal.aborted;
         leave();
         if (!wanted) return { done: true, value: undefined };
-        throw error;
+        throw translate(error);
       }
       const event = ready[position++];
       if (event === undefined) return { done: true, value: undefined };

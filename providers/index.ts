@@ -10,6 +10,5 @@ export type {
   Resume,
   RunContext,
   RunResult,
-  Turn,
 } from './provider.js';
 export { scriptedProvider } from './scripted/provider.js';

@@ -20,6 +20,7 @@ import type { Artifact, ArtifactDescriptor } from '../protocol/artifact.js';
 import type { Usage } from '../protocol/execution.js';
 import type { Json, JsonObject } from '../protocol/json.js';
 import type { ProviderManifest } from '../protocol/manifest.js';
+import type { TranscriptTurn } from '../protocol/turns.js';
 
 export type Recovery = 'none' | 'journal';
 
@@ -69,17 +70,15 @@ export interface Resume {
   readonly response?: ActionResponse;
 }
 
-export interface Turn {
-  readonly executionId: string;
-  readonly input: Json;
-  readonly output: string;
-}
-
 export interface RunContext<C = unknown> {
   /** `attempt` counts from 1. */
   readonly execution: { readonly id: string; readonly attempt: number };
-  /** `session` is what an earlier turn gave to `setSession`. */
-  readonly conversation: { readonly id: string; readonly session?: Json; readonly transcript: readonly Turn[] };
+  /** `session` is what an earlier turn gave to `setSession`; `transcript` the newest finished turns, oldest first. */
+  readonly conversation: {
+    readonly id: string;
+    readonly session?: Json;
+    readonly transcript: readonly TranscriptTurn[];
+  };
   readonly input: Json;
   readonly config: C;
   /** Aborts when the run has to stop: cancel, timeout, drain, or because this host lost the right to run it. */

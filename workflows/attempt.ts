@@ -22,7 +22,11 @@ const UNBOUNDED = '3650 days';
 /** How long `deliver` waits for the host to take it before it is sent again. */
 const DELIVER_RETRY_MS = 5_000;
 
-export type AttemptOutcome = HostOutcome | { readonly kind: 'cancelled' } | { readonly kind: 'suspect'; why: string };
+export type AttemptOutcome =
+  | HostOutcome
+  | { readonly kind: 'cancelled' }
+  /** `held`: a host had the activity and showed signs of life before it fell silent. */
+  | { readonly kind: 'suspect'; readonly why: string; readonly held: boolean };
 
 /** Temporal's own retries are off everywhere: attempts are the workflow's. */
 const ONCE = { maximumAttempts: 1 } as const;
@@ -64,8 +68,12 @@ async function outcomeOf(activity: Promise<HostOutcome>): Promise<AttemptOutcome
   } catch (error) {
     if (isCancellation(error)) return { kind: 'cancelled' };
     const cause = error instanceof ActivityFailure ? error.cause : error;
-    if (cause instanceof TimeoutFailure) return { kind: 'suspect', why: `no ${cause.timeoutType} in time` };
-    return { kind: 'suspect', why: cause instanceof Error ? cause.message : String(cause) };
+    if (cause instanceof TimeoutFailure) {
+      // Each heartbeat of a host carries something: without it, the task was lost on its way to a host that is gone.
+      const held = cause.timeoutType === 'HEARTBEAT' && cause.lastHeartbeatDetails !== undefined;
+      return { kind: 'suspect', why: `no ${cause.timeoutType} in time`, held };
+    }
+    return { kind: 'suspect', why: cause instanceof Error ? cause.message : String(cause), held: false };
   }
 }
 

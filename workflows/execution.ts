@@ -33,6 +33,7 @@ import {
   WORKFLOW_QUEUE,
 } from './messages.js';
 import { actionMemo, Presence } from './presence.js';
+import { readyForTurn, releaseTurn } from './turn.js';
 
 const core = proxyActivities<CoreActivities>({ taskQueue: WORKFLOW_QUEUE, startToCloseTimeout: '1 minute' });
 
@@ -85,6 +86,7 @@ class Life {
 
   async live(): Promise<ExecutionResult> {
     this.armTimeout();
+    this.askForTurn();
     if (this.log.state.host !== undefined && !this.log.state.host.suspended) this.hold('watch');
     while (this.log.state.result === undefined) {
       this.act();
@@ -92,7 +94,8 @@ class Life {
       const [version, woken] = [this.log.version, this.woken];
       await condition(() => this.learned.length > 0 || this.log.version !== version || this.woken !== woken);
       if (this.reset) throw ApplicationFailure.nonRetryable('this run came out of a Reset and runs nothing', 'RESET');
-      if (this.rollover === 'ready' && this.learned.length === 0) await this.rollOver();
+      const goesOn = this.learned.length === 0 && this.log.state.ending === undefined;
+      if (this.rollover === 'ready' && goesOn) await this.rollOver();
       for (let mark = this.learned.shift(); mark !== undefined; mark = this.learned.shift()) this.enter(mark);
     }
     this.presence.show(this.log.state);
@@ -122,6 +125,7 @@ class Life {
     this.deliverAnswers();
     if (this.rollover === 'no' && this.isLong()) this.askRollover();
     if (this.holding !== undefined || this.backingOff || this.rollover !== 'no') return;
+    if (state.request.needsTurn && !state.hasTurn) return;
     if (state.open?.suspended) {
       // Nothing is held while a suspended execution waits, so it can roll over at any time.
       if (this.isLong()) this.readyToRollOver();
@@ -129,6 +133,16 @@ class Life {
     }
     if (state.host !== undefined && !state.host.suspended) this.hold('watch');
     else this.nextAttempt();
+  }
+
+  /** Tells the conversation that this execution is there and wants its turn. */
+  private askForTurn(): void {
+    const { state } = this.log;
+    if (!state.request.needsTurn || state.hasTurn) return;
+    void readyForTurn(state).catch(() => {
+      const result = { how: 'refused', code: 'INVALID_STATE', message: 'its conversation has ended' } as const;
+      this.learn({ kind: 'settled', attempt: state.attempt, result });
+    });
   }
 
   /** Schedules `run`: at once for the first attempt and after an answer, with growing delay after losses. */
@@ -157,21 +171,27 @@ class Life {
   private async follow(first: Promise<AttemptOutcome>): Promise<void> {
     const { attempt } = this.log.state;
     let outcome = await first;
-    for (let suspicions = 0; outcome.kind === 'suspect' || outcome.kind === 'superseded'; suspicions++) {
+    let asked = false;
+    while (outcome.kind === 'suspect' || outcome.kind === 'superseded') {
       const { host, result, ending } = this.log.state;
       if (result !== undefined || ending !== undefined || host?.suspended) break;
       const why = outcome.kind === 'suspect' ? outcome.why : outcome.message;
-      if (host === undefined || suspicions > 0) {
+      if (host === undefined || asked) {
         outcome = { kind: 'settled', result: { how: 'lost', message: `the provider's host is gone (${why})` } };
         break;
       }
       outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool);
+      // A host that took it and fell silent later (the server was away once more) is suspected anew, not lost.
+      asked = !(outcome.kind === 'suspect' && outcome.held);
     }
     this.holding = undefined;
     this.woken += 1;
     if (outcome.kind === 'settled') this.learn({ kind: 'settled', attempt, result: outcome.result });
     else if (outcome.kind === 'reset') this.reset = true;
     else if (outcome.kind === 'rollover') this.readyToRollOver();
+    else if (outcome.kind === 'stopped' && this.log.state.ending === undefined)
+      // It could not be sure that it may call its provider, so it did not.
+      this.learn({ kind: 'settled', attempt, result: { how: 'lost', message: 'the provider was not started' } });
     else if (outcome.kind === 'cancelled' || outcome.kind === 'stopped') return;
     else if (outcome.kind === 'logged' && this.log.state.result === undefined && !this.log.state.host?.suspended)
       this.learn({ kind: 'settled', attempt, result: { how: 'lost', message: 'the provider ended without a result' } });
@@ -291,6 +311,7 @@ class Life {
   private async finish(): Promise<ExecutionResult> {
     // The end is in the log already. The activity returns at once; if its host died, its heartbeat timeout ends it.
     await condition(() => this.holding === undefined);
+    await releaseTurn(this.log.state);
     const { result } = this.log.state;
     if (result !== undefined && 'confirmation' in result && !this.cancelRequested) {
       await core.requestCancel();

@@ -12,6 +12,7 @@ import type { Settled } from '../protocol/log/inputs.js';
 import type { LogIdentity } from '../protocol/log/reduce.js';
 import type { LogRequest, LogState } from '../protocol/log/state.js';
 import type { ProviderManifest } from '../protocol/manifest.js';
+import type { TurnsState } from '../protocol/turns.js';
 
 /** All workflows run here, polled by every worker. A provider's own queue carries only `run`. */
 export const WORKFLOW_QUEUE = 'holdfast';
@@ -188,21 +189,46 @@ export interface CoreActivities {
   requestCancel(): Promise<void>;
   /** Folds this run's history up to its mark number `marks` and returns the head that a reader has there. */
   foldCheck(input: { readonly marks: number }): Promise<FoldCheck>;
+  /** Which of these workflows have ended, or never were. */
+  goneOf(input: { readonly workflowIds: readonly string[] }): Promise<readonly string[]>;
 }
 
 // --- conversation and catalog ---------------------------------------------------------------------------------------
-
-export interface ConversationStart {
-  readonly version: number;
-  readonly tenant: string;
-  readonly conversation: ConversationMemo;
-}
 
 /** The conversation as its memo holds it. `createdAt` is there from its second run on; before, its start is it. */
 export interface ConversationMemo {
   readonly id: string;
   readonly metadata: JsonObject;
   readonly createdAt?: string;
+  /** No execution is taken any more. */
+  readonly closed?: true;
+}
+
+export interface ConversationStart {
+  readonly version: number;
+  readonly tenant: string;
+  readonly conversation: ConversationMemo;
+  /** Closes itself when nothing happened for so many days. */
+  readonly closeAfterIdleDays?: number;
+  /** Who has the turn and who waits, from the run before. */
+  readonly turns?: TurnsState;
+}
+
+/** Signals of a conversation; see protocol/turns.ts for what they do. */
+export const CONVERSATION_SIGNALS = {
+  enqueue: 'enqueue',
+  ready: 'ready',
+  release: 'release',
+  gone: 'gone',
+  close: 'close',
+} as const;
+
+/** The update that takes an execution in only if nobody holds or awaits the turn (`onBusy: reject`). */
+export const ADMIT_UPDATE = 'admit';
+export interface AdmitAnswer {
+  readonly admitted: boolean;
+  /** Who has the turn, when somebody has. */
+  readonly holder?: string;
 }
 
 export const CATALOG_WORKFLOW_ID = 'holdfast-catalog';

@@ -51,6 +51,8 @@ function details(state: LogState): string {
   const lines = [`**${state.state}** · ${state.sequence} events · attempt ${state.attempt}`];
   const lastLine = state.text.trimEnd().split('\n').at(-1) ?? '';
   if (lastLine !== '') lines.push('', `> ${clip(lastLine, 300)}`);
+  if (state.request.needsTurn && !state.hasTurn && state.result === undefined)
+    lines.push('', `Waits for its turn in conversation \`${state.conversationId}\`.`);
   const open = state.open?.request;
   if (open !== undefined) {
     const answers = open.kind === 'input' ? [{ value: 'your answer' }] : [{ approved: true }, { approved: false }];

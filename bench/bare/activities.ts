@@ -1,4 +1,5 @@
 /** The activities of the bare workflows. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { Arrivals } from '../support/arrivals.js';
@@ -9,10 +10,13 @@ export function bareActivities(client: Client, arrivals: Arrivals): BareActiviti
     async noop(id) {
       arrivals.arrived(id);
     },
-    async signals(sizes) {
+    async signals(signals) {
       const { workflowExecution } = Context.current().info;
       const handle = client.workflow.getHandle(workflowExecution?.workflowId ?? '', workflowExecution?.runId);
-      for (const [i, bytes] of sizes.entries()) await handle.signal(`signal-${i}`, 'x'.repeat(bytes));
+      for (const [i, { bytes, afterMs }] of signals.entries()) {
+        if (afterMs > 0) await delay(afterMs);
+        await handle.signal(`signal-${i}`, 'x'.repeat(bytes));
+      }
     },
   };
 }

@@ -5,7 +5,7 @@ import { countTypes, type HistoryEvent, wholeHistory } from '../support/history.
 import { type Measure, perSecond, ratioRow, type Series } from '../support/measure.js';
 import { TURNS_PROVIDER } from '../support/names.js';
 import { inLanes, interleave, median, now, pairedRatio } from '../support/stats.js';
-import type { SameEventsPlan } from '../workflows/messages.js';
+import type { PlannedSignal, SameEventsPlan } from '../workflows/messages.js';
 
 const AT_ONCE = 30;
 const EVENTS = 10;
@@ -126,9 +126,11 @@ async function planOf(bench: Bench): Promise<{ plan: SameEventsPlan; notes: stri
   };
   await counted();
   const real = await counted();
-  const signals = real.flatMap(({ workflowExecutionSignaledEventAttributes: signal }) =>
-    signal == null ? [] : [signal.input?.payloads?.[0]?.data?.byteLength ?? 0],
-  );
+  const signals: PlannedSignal[] = [];
+  for (const [i, { time, bytes }] of signalsOf(real).entries()) {
+    const before = i === 0 ? time : (signalsOf(real)[i - 1]?.time ?? time);
+    signals.push({ bytes, afterMs: time - before });
+  }
   const plan = { signals, upserts: countTypes(real).UPSERT_WORKFLOW_SEARCH_ATTRIBUTES ?? 0 };
   const sameId = bench.freshId('same');
   const handle = await startBare(bench.temporal, 'sameEvents', sameId, [plan], likeAnExecution(sameId));
@@ -142,4 +144,12 @@ async function planOf(bench: Bench): Promise<{ plan: SameEventsPlan; notes: stri
   if (turns.length === real.length)
     notes.push('An execution with a turn has no more events than one without: turns are not part of this build.');
   return { plan, notes };
+}
+
+function signalsOf(history: readonly HistoryEvent[]): { readonly time: number; readonly bytes: number }[] {
+  return history.flatMap(({ eventTime, workflowExecutionSignaledEventAttributes: signal }) => {
+    if (signal == null) return [];
+    const time = Number(eventTime?.seconds ?? 0) * 1_000 + (eventTime?.nanos ?? 0) / 1e6;
+    return [{ time, bytes: signal.input?.payloads?.[0]?.data?.byteLength ?? 0 }];
+  });
 }

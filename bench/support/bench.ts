@@ -1,9 +1,13 @@
 /** What every measure works with: one server, a Holdfast worker and client, a plain SDK worker and client. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { HoldfastClient } from '../../client/client.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
 import { workflowIdOf } from '../../protocol/ids.js';
 import { createWorker, type HoldfastWorker } from '../../worker/worker.js';
+import { bundleWorkflows } from '../../worker/workflow-bundle.js';
 import { BareWorker } from '../bare/worker.js';
 import { type BenchTask, benchProvider } from '../holdfast/provider.js';
 import { Arrivals } from './arrivals.js';
@@ -25,14 +29,16 @@ export class Bench {
     readonly temporal: Client,
     readonly client: HoldfastClient,
     readonly say: (line: string) => void,
+    private readonly folder: string,
   ) {}
 
   static async start(scale: Scale, say: (line: string) => void): Promise<Bench> {
     const server = await startDevServer({ onProgress: say });
+    const folder = await bundled();
     const connection = await Connection.connect({ address: server.address });
     const temporal = new Client({ connection, namespace: server.namespace });
     const client = await HoldfastClient.connect({ address: server.address });
-    const bench = new Bench(scale, server, temporal, client, say);
+    const bench = new Bench(scale, server, temporal, client, say, folder);
     // First ours: it installs the process's SDK runtime.
     await bench.startWorker();
     bench.bareWorker = await BareWorker.start(server.address, temporal, bench.arrivals);
@@ -89,5 +95,18 @@ export class Bench {
     await this.bareWorker?.stop();
     await this.temporal.connection.close();
     await this.server.stop();
+    await rm(this.folder, { recursive: true, force: true });
   }
+}
+
+/**
+ * Bundles the workflows once, into a folder that it returns, for all workers of the bench: as in the built package,
+ * where no worker bundles anything. Else an idle worker would be weighed with all of webpack in its memory.
+ */
+async function bundled(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-bench-'));
+  const path = join(folder, 'workflow-bundle.js');
+  await writeFile(path, (await bundleWorkflows()).code);
+  process.env.HOLDFAST_WORKFLOW_BUNDLE = path;
+  return folder;
 }

@@ -1,10 +1,17 @@
 /** What passes between the bare workflows and their callers. Safe on both sides of the sandbox. */
 export const BARE_QUEUE = 'bench-bare';
 
+export interface PlannedSignal {
+  /** Size of its argument. */
+  readonly bytes: number;
+  /** How long after the one before, or after the activity began. Without it signals share a workflow task more often. */
+  readonly afterMs: number;
+}
+
 /** What of a real execution's history the same-events workflow repeats. */
 export interface SameEventsPlan {
-  /** Bytes of each signal's argument, in their order. */
-  readonly signals: readonly number[];
+  /** The activity's signals, in their order. */
+  readonly signals: readonly PlannedSignal[];
   /** Upserts of the search attribute, each before the workflow waits on. */
   readonly upserts: number;
 }
@@ -13,5 +20,5 @@ export interface BareActivities {
   /** Does nothing but tell when it began. */
   noop(id: string): Promise<void>;
   /** Signals its own workflow, one signal after the other. */
-  signals(sizes: readonly number[]): Promise<void>;
+  signals(signals: readonly PlannedSignal[]): Promise<void>;
 }

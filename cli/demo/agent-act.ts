@@ -14,7 +14,7 @@ import type { Stage } from '../stage.js';
 import { oneLine } from '../text.js';
 import { EventPrinter } from './event-printer.js';
 import { chooseModel } from './model.js';
-import { openTheatre, type Theatre, uiPage } from './theatre.js';
+import { openTheatre, progress, type Theatre, uiPage } from './theatre.js';
 
 const PROVIDER = 'demo-opencode';
 const PROMPT = 'Run `echo hello from the local model` in the shell and tell me what it printed.';
@@ -28,7 +28,7 @@ export async function agentAct(
 ): Promise<Theatre> {
   screen.heading('Starting what an execution needs');
   const scratch = await stage.folder();
-  const onProgress = (line: string): void => screen.say(line);
+  const onProgress = progress(screen, stage);
   const opencode = await stage.download(resolveOpenCode({ env: scratchEnvironment(scratch), onProgress }));
   const theatre = await openTheatre(screen, stage);
   const { server, client } = theatre;

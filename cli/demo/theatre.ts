@@ -10,6 +10,7 @@ import { confirm, hasTerminal } from '../question.js';
 import type { Screen } from '../screen.js';
 import { setUp } from '../setup.js';
 import type { Stage } from '../stage.js';
+import { oneLine } from '../text.js';
 
 export interface Theatre {
   readonly server: OpenedServer;
@@ -18,13 +19,23 @@ export interface Theatre {
 
 /** Starts a server with its UI, or takes the cluster that TEMPORAL_ADDRESS names. It is released with the stage. */
 export async function openTheatre(screen: Screen, stage: Stage): Promise<Theatre> {
-  const onProgress = (line: string): void => screen.say(line);
-  if (!process.env.TEMPORAL_ADDRESS) await stage.download(resolveTemporalCli({ onProgress }));
+  if (!process.env.TEMPORAL_ADDRESS) {
+    // A download that is broken off leaves its temporary files in ours.
+    const env = { ...process.env, TMPDIR: await stage.folder() };
+    await stage.download(resolveTemporalCli({ env, onProgress: progress(screen, stage) }));
+  }
   const server = await stage.hold(openServer({ ui: true }), (opened) => opened.stop());
   screen.say(server.description);
   if (server.external) await checkSetUp(server, screen, stage);
   const client = await stage.hold(HoldfastClient.connect(server), (connected) => connected.close());
   return { server, client };
+}
+
+/** Says how a download goes, as long as anybody wants it. */
+export function progress(screen: Screen, stage: Stage): (line: string) => void {
+  return (line) => {
+    if (!stage.signal.aborted) screen.say(oneLine(line, 200));
+  };
 }
 
 /** A cluster of somebody's: nothing is registered there without a yes. */

@@ -9,6 +9,7 @@ import { confirmationSchema } from '../event.js';
 import { usageSchema } from '../execution.js';
 import { jsonObject, jsonValue } from '../json.js';
 import { capabilitiesSchema } from '../manifest.js';
+import { MAX_TRANSCRIPT_TURNS } from '../turns.js';
 
 /** Stands for a signal's argument that could not be decoded. Such a signal changes nothing. */
 export const UNDECODABLE = '\u0000holdfast:undecodable';
@@ -78,11 +79,22 @@ export type Respond = z.output<typeof respondSchema>;
 export const cancelSchema = z.looseObject({ reason: z.string().optional() });
 export type Cancel = z.infer<typeof cancelSchema>;
 
+/** `turn`: the conversation gives this execution its turn, with what earlier turns left. */
+export const turnSchema = z.looseObject({
+  session: jsonValue.optional(),
+  transcript: z
+    .array(z.looseObject({ executionId: z.string(), input: jsonValue, output: z.string() }))
+    .max(MAX_TRANSCRIPT_TURNS)
+    .default([]),
+});
+export type Turn = z.output<typeof turnSchema>;
+
 export const SIGNALS = {
   announce: announcementSchema,
   append: appendSchema,
   respond: respondSchema,
   cancel: cancelSchema,
+  turn: turnSchema,
 } as const;
 export type SignalName = keyof typeof SIGNALS;
 

@@ -17,6 +17,7 @@ import {
   MAX_RESPONSE_BYTES,
   MAX_TEXT_BYTES,
 } from '../limits.js';
+import { MAX_TRANSCRIPT_BYTES } from '../turns.js';
 import { judge } from './answers.js';
 import { Draft } from './draft.js';
 import { EMPTY_HEAD } from './head.js';
@@ -29,6 +30,7 @@ import {
   type Respond,
   type Settled,
   SIGNALS,
+  type Turn,
   UNDECODABLE,
 } from './inputs.js';
 import { type HeldAnswer, type LogRequest, type LogState, REDUCER_VERSION, type Step } from './state.js';
@@ -95,6 +97,10 @@ export function reduce(state: LogState, input: LogInput): Step {
       const parsed = SIGNALS.cancel.safeParse(typeof argument === 'string' ? { reason: argument } : argument);
       return cancel(state, parsed.success ? parsed.data.reason : undefined);
     }
+    case 'turn': {
+      const parsed = SIGNALS.turn.safeParse(input.args[0]);
+      return parsed.success ? takeTurn(state, parsed.data) : unchanged(state);
+    }
     default:
       return unchanged(state);
   }
@@ -102,6 +108,18 @@ export function reduce(state: LogState, input: LogInput): Step {
 
 function unchanged(state: LogState): Step {
   return { state, events: [], entries: [] };
+}
+
+function takeTurn(state: LogState, turn: Turn): Step {
+  const over = isTerminal(state.state) || state.ending !== undefined;
+  if (over || state.request.needsTurn !== true || state.hasTurn || jsonBytes(turn) > 2 * MAX_TRANSCRIPT_BYTES)
+    return unchanged(state);
+  const draft = new Draft(state);
+  draft.state.hasTurn = true;
+  if (turn.session !== undefined) draft.state.session = turn.session;
+  if (turn.transcript.length > 0) draft.state.transcript = turn.transcript;
+  draft.accept('turn', [turn.session ?? null, turn.transcript.length]);
+  return draft.step();
 }
 
 function announce(state: LogState, announcement: Announcement): Step {

@@ -8,6 +8,7 @@ import type { Usage } from '../execution.js';
 import type { Json, JsonObject } from '../json.js';
 import type { ExecutionState } from '../lifecycle.js';
 import type { CapabilityLevel } from '../manifest.js';
+import type { TranscriptTurn } from '../turns.js';
 
 /** The version of the reducer; a start argument names the one that its log is folded with (rule 9). */
 export const REDUCER_VERSION = 1;
@@ -19,6 +20,8 @@ export interface LogRequest {
   readonly config: JsonObject;
   readonly metadata: JsonObject;
   readonly timeoutSeconds?: number;
+  /** It drives its conversation's native session (or continues its transcript), so it waits for its turn. */
+  readonly needsTurn?: true;
 }
 
 /** The host that holds (or held) the provider, as it announced itself. One announcement an attempt: the first. */
@@ -120,6 +123,10 @@ export interface LogState {
   readonly text: string;
   readonly textBytes: number;
   readonly textCut: boolean;
+  /** It has its conversation's turn. */
+  readonly hasTurn?: true;
+  /** Earlier turns of the conversation, for emulated continuity. */
+  readonly transcript?: readonly TranscriptTurn[];
   readonly session?: Json;
   readonly ending?: Ending;
   readonly result?: Result;

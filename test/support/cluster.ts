@@ -16,6 +16,9 @@ import { type Comparison, compareLogs } from './compare-logs.js';
 /** Quick suspicion, so that a killed worker is noticed within seconds. */
 export const QUICK_POOL = { heartbeatTimeoutMs: 2_000, leaseMs: 2_000, stopGraceMs: 2_000 };
 
+/** No suspicion on a busy machine: for tests in which no worker dies. */
+export const PATIENT_POOL = { heartbeatTimeoutMs: 20_000, leaseMs: 15_000, stopGraceMs: 5_000 };
+
 /** Else a deletion waits for the server's queues, up to 30 s. */
 const DELETE_AT_ONCE = {
   'history.transferProcessorEnsureCloseBeforeDelete': false,
@@ -109,8 +112,12 @@ export class Cluster {
   ): Promise<T>;
   async seen(executionId: string, fits: (event: HoldfastEvent) => boolean, after?: number): Promise<HoldfastEvent>;
   async seen(executionId: string, fits: (event: HoldfastEvent) => boolean, after = 0): Promise<HoldfastEvent> {
-    for await (const event of this.client.events(executionId, { after })) if (fits(event)) return event;
-    throw new Error(`the log of ${executionId} ended without the awaited event`);
+    let last: HoldfastEvent | undefined;
+    for await (const event of this.client.events(executionId, { after })) {
+      if (fits(event)) return event;
+      last = event;
+    }
+    throw new Error(`the log of ${executionId} ended without the awaited event: ${JSON.stringify(last)}`);
   }
 
   /** The open action, once there is one. */

@@ -8,7 +8,7 @@ import { HoldfastError } from '../../protocol/errors.js';
 import { nativeNameProblem } from '../../protocol/event.js';
 import { type Json, type JsonObject, jsonBytes, jsonProblem } from '../../protocol/json.js';
 import { MAX_ACTION_BYTES, MAX_DELTA_BYTES, MAX_EVENT_BYTES } from '../../protocol/limits.js';
-import type { ActionQuestion, Provider, RunContext, Turn } from '../../providers/provider.js';
+import type { ActionQuestion, Provider, RunContext } from '../../providers/provider.js';
 
 export interface Emitted {
   readonly type: 'output.text.delta' | 'provider.event';
@@ -30,7 +30,7 @@ export interface ContextOptions<C> {
   readonly input?: Json;
   readonly config?: C;
   readonly session?: Json;
-  readonly transcript?: readonly Turn[];
+  readonly transcript?: RunContext['conversation']['transcript'];
   /** Answers an action as soon as it is open; undefined leaves it open. */
   readonly answer?: (action: AskedAction) => ActionResponse | undefined;
   /** An abort leaves actions open: their end comes later than the abort. */

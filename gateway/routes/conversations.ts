@@ -1,0 +1,47 @@
+/** Conversations: what executions that belong together share. */
+import { idSchema } from '../../protocol/ids.js';
+import { type AnyOperation, operation } from '../operation.js';
+import { conversation, createConversation, executionList, json } from '../schemas.js';
+import { listQuery } from './executions.js';
+
+export function conversationOperations(): AnyOperation[] {
+  return [
+    operation({
+      method: 'post',
+      path: '/v1/conversations',
+      id: 'createConversation',
+      tag: 'Conversations',
+      summary: 'Create a conversation',
+      body: createConversation,
+      replies: { 201: json('The conversation.', conversation) },
+      handle: async ({ c, client, body }) => c.json(await client.createConversation(body), 201),
+    }),
+    operation({
+      method: 'get',
+      path: '/v1/conversations/{id}',
+      id: 'getConversation',
+      tag: 'Conversations',
+      summary: 'Read a conversation',
+      params: { id: idSchema },
+      replies: { 200: json('The conversation.', conversation) },
+      problems: ['NOT_FOUND'],
+      handle: async ({ c, client, params }) => c.json(await client.getConversation(params.id)),
+    }),
+    operation({
+      method: 'get',
+      path: '/v1/conversations/{id}/executions',
+      id: 'listConversationExecutions',
+      tag: 'Conversations',
+      summary: 'List the executions of a conversation',
+      description: 'As `GET /v1/executions`: newest first, seconds behind.',
+      params: { id: idSchema },
+      query: listQuery,
+      replies: { 200: json('One page.', executionList) },
+      problems: ['NOT_FOUND'],
+      handle: async ({ c, client, params, query }) => {
+        await client.getConversation(params.id);
+        return c.json(await client.listExecutions({ ...query, conversationId: params.id }));
+      },
+    }),
+  ];
+}

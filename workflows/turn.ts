@@ -1,0 +1,33 @@
+/** An execution and the turn of its conversation: asking for it, and handing it on. */
+import { getExternalWorkflowHandle } from '@temporalio/workflow';
+import { workflowIdOf } from '../protocol/ids.js';
+import { tailWithin } from '../protocol/json.js';
+import type { LogState } from '../protocol/log/state.js';
+import { MAX_TURN_BYTES } from '../protocol/turns.js';
+import { CONVERSATION_SIGNALS } from './messages.js';
+
+async function tell(state: LogState, signal: 'ready' | 'release' | 'gone', fields: object): Promise<void> {
+  const { tenant, conversationId, executionId } = state;
+  const handle = getExternalWorkflowHandle(workflowIdOf(tenant, conversationId));
+  await handle.signal(CONVERSATION_SIGNALS[signal], { executionId, ...fields });
+}
+
+/** Says that this execution is there and wants its turn. Rejects when the conversation has ended. */
+export async function readyForTurn(state: LogState): Promise<void> {
+  await tell(state, 'ready', { providerId: state.providerId });
+}
+
+/** Hands the turn on, with the native session and what was said. A conversation that has ended needs nothing. */
+export async function releaseTurn(state: LogState): Promise<void> {
+  const { request, hasTurn, providerId, executionId, session, result } = state;
+  if (!request.needsTurn) return;
+  const output = result !== undefined && 'finalOutput' in result ? result.finalOutput : undefined;
+  const fields = {
+    providerId,
+    ...(session === undefined ? {} : { session }),
+    ...(output === undefined
+      ? {}
+      : { turn: { executionId, input: request.input, output: tailWithin(output, MAX_TURN_BYTES) } }),
+  };
+  await tell(state, hasTurn ? 'release' : 'gone', hasTurn ? fields : {}).catch(() => undefined);
+}
