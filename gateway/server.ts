@@ -1,4 +1,5 @@
 /** The gateway as a server of its own: where it may listen, how long connections live, and how it ends. */
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
@@ -68,6 +69,7 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.on('clientError', refuseBroken);
   await listen(server, hostname, port);
+  server.on('error', (error) => settings.logger?.error({ error: error.message }, 'the server has a problem'));
   const url = `http://${inUrl(hostname)}:${(server.address() as AddressInfo).port}`;
   return running(server, settings, url, options);
 }
@@ -110,14 +112,14 @@ async function end(server: Server, settings: Settings, graceMs: number, closed: 
 }
 
 async function listen(server: Server, hostname: string, port: number): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      const why =
-        error.code === 'EADDRINUSE' ? 'is in use already; choose another port' : `cannot be used: ${error.code}`;
-      reject(new HoldfastError('VALIDATION_ERROR', `${hostname}:${port} ${why}`, { cause: error }));
-    });
-    server.listen(port, hostname, resolve);
-  });
+  try {
+    server.listen(port, hostname);
+    await once(server, 'listening');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why = code === 'EADDRINUSE' ? 'is in use already; choose another port' : `cannot be used: ${code}`;
+    throw new HoldfastError('VALIDATION_ERROR', `${hostname}:${port} ${why}`, { cause: error });
+  }
 }
 
 /** What Node could not read as HTTP at all. */

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Interrupted, Stage } from '../cli/stage.js';
 import { startDevServer } from '../dev/server.js';
-import { CONSUMER_RUN, CONSUMER_TSCONFIG, CONSUMER_TYPES } from './package-consumer.js';
+import { CONSUMER_RUN, CONSUMER_TSCONFIG, CONSUMER_TYPES, IMPORT_ALL } from './package-consumer.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const require = createRequire(import.meta.url);
@@ -57,6 +57,9 @@ async function check(): Promise<void> {
   // Without this file no bundle can be made: a worker that comes up has loaded the one that was built.
   await rm(join(installed, 'dist', 'workflows', 'index.js'));
   await writeFile(join(consumer, 'run.mjs'), CONSUMER_RUN);
+  await step('each of its entry points loads', () =>
+    node(['--input-type=module', '-e', IMPORT_ALL], { cwd: consumer }),
+  );
   const server = await stage.hold(startDevServer(), (started) => started.stop());
   const env = { ...process.env, TEMPORAL_ADDRESS: server.address, TEMPORAL_NAMESPACE: server.namespace };
   await step('an ESM script runs a worker, an execution and a client with it', () =>

@@ -109,3 +109,11 @@ console.log('- errors of holdfast/client are the class of holdfast/protocol, wit
 await client.close();
 await worker.shutdown({ drainMs: 0 });
 `;
+
+/** Run: whatever the package exports, and the process ends by itself afterwards. */
+export const IMPORT_ALL = `
+import { readFileSync } from 'node:fs';
+const { exports } = JSON.parse(readFileSync('node_modules/holdfast/package.json', 'utf8'));
+for (const [path, entry] of Object.entries(exports)) if (typeof entry === 'object') await import('holdfast' + path.slice(1));
+console.log(Object.keys(exports).join(', '));
+`;

@@ -28,7 +28,8 @@ const announcementSchema = z.looseObject({
 });
 
 export async function catalog(start: CatalogStart): Promise<void> {
-  const entries: Record<string, CatalogEntry> = { ...start.entries };
+  // Without a prototype, so that an id like `__proto__` is a key like any other.
+  const entries: Record<string, CatalogEntry> = Object.assign(Object.create(null), start.entries);
   let changed = false;
   setDefaultSignalHandler((name, announced) => {
     const parsed = announcementSchema.safeParse(announced);

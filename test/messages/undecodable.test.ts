@@ -7,8 +7,10 @@ import { CATALOG_ANNOUNCE, CATALOG_WORKFLOW_ID, EVENTS_QUERY } from '../../workf
 import { Cluster, QUICK_POOL, types } from '../support/cluster.js';
 import { json, payload, Raw, type RawPayload, UNDECODABLE_PAYLOADS } from './raw.js';
 
-// Each message that is dropped is a warning, and here are hundreds.
-Runtime.install({ shutdownSignals: [], logger: new DefaultLogger('ERROR') });
+/** Each message that is dropped is a warning, and here are hundreds. The runtime goes with the last worker. */
+function quiet(): void {
+  Runtime.install({ shutdownSignals: [], logger: new DefaultLogger('ERROR') });
+}
 
 let cluster: Cluster;
 let worker: HoldfastWorker;
@@ -16,6 +18,7 @@ let raw: Raw;
 
 beforeAll(async () => {
   cluster = await Cluster.start();
+  quiet();
   worker = await cluster.worker();
   raw = new Raw(cluster.temporal);
 });
@@ -83,6 +86,7 @@ describe('a message that nobody can decode is dropped', () => {
       conversationId: before.id,
     });
     await sendAll(id);
+    quiet();
     worker = await cluster.worker();
     await goesOn({ id, actionId: (await cluster.action(id)).id });
   });
@@ -90,7 +94,7 @@ describe('a message that nobody can decode is dropped', () => {
   it('and the execution can still be cancelled', async () => {
     const { id } = await waiting();
     await sendAll(id);
-    expect((await cluster.client.cancel(id, 'enough')).state).toMatch(/^cancell(ing|ed)$/);
+    await cluster.client.cancel(id, 'enough');
     const end = await cluster.client.waitForTerminal(id, { timeoutMs: 15_000 });
     expect(end.state).toBe('cancelled');
     expect((await cluster.log(id)).at(-1)?.data).toMatchObject({ reason: 'enough', confirmation: 'cooperative' });
@@ -128,7 +132,8 @@ describe('a message that nobody can decode is dropped', () => {
     expect(await raw.query(CATALOG_WORKFLOW_ID, '__temporal_workflow_metadata')).toBeDefined();
     await announceProviders(cluster.temporal, [{ manifest, taskQueue: 'q', pool: QUICK_POOL }]);
     const { providers } = await cluster.client.describeRuntime();
-    expect(providers.map((provider) => provider.id)).toEqual(expect.arrayContaining(['scripted', 'another']));
+    const ids = providers.map((provider) => provider.id);
+    expect(ids.sort()).toEqual(['__proto__', 'another', 'constructor', 'scripted']);
     expect(providers).toContainEqual(manifest);
     await goesOn(await waiting());
   });
@@ -173,22 +178,26 @@ describe('a message that can be decoded and means nothing', () => {
 });
 
 describe('an operator, from the Temporal UI or command line', () => {
-  it.each<[string, RawPayload[] | undefined, object]>([
-    ['no argument', undefined, {}],
-    ['an empty list of arguments', [], {}],
-    ['null', [json(null)], {}],
-    ['an empty object', [json({})], {}],
-    ['a reason', [json({ reason: 'by hand' })], { reason: 'by hand' }],
-    ['a bare text', [json('by hand')], { reason: 'by hand' }],
-    ['a reason that is no text', [json({ reason: 5 })], {}],
-    ['a number', [json(5)], {}],
-  ])('cancels with the signal and %s', async (_, payloads, reason) => {
-    const { id } = await waiting();
-    await raw.signal(workflowId(id), 'cancel', payloads);
-    expect((await cluster.client.waitForTerminal(id)).state).toBe('cancelled');
-    expect((await cluster.log(id)).at(-1)?.data).toEqual({ ...reason, confirmation: 'cooperative' });
-    const status = async (): Promise<string> => (await cluster.handle(id).describe()).status.name;
-    await expect.poll(status, { timeout: 10_000 }).toBe('CANCELLED');
+  it('cancels with the signal alone, whatever its argument', async () => {
+    const cancels: [RawPayload[] | undefined, object][] = [
+      [undefined, {}],
+      [[], {}],
+      [[json(null)], {}],
+      [[json({})], {}],
+      [[json({ reason: 'by hand' })], { reason: 'by hand' }],
+      [[json('by hand')], { reason: 'by hand' }],
+      [[json({ reason: 5 })], {}],
+      [[json(5)], {}],
+    ];
+    const ends = cancels.map(async ([payloads, reason]) => {
+      const { id } = await waiting();
+      await raw.signal(workflowId(id), 'cancel', payloads);
+      expect((await cluster.client.waitForTerminal(id)).state).toBe('cancelled');
+      expect((await cluster.log(id)).at(-1)?.data).toEqual({ ...reason, confirmation: 'cooperative' });
+      const status = async (): Promise<string> => (await cluster.handle(id).describe()).status.name;
+      await expect.poll(status, { timeout: 10_000 }).toBe('CANCELLED');
+    });
+    await Promise.all(ends);
   });
 
   it.each([
