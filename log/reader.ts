@@ -109,7 +109,7 @@ export class LogReader {
       const oldestSequence = await this.oldest(workflowId, current);
       throw new HoldfastError(
         'EVENTS_EXPIRED',
-        `events before sequence ${oldestSequence} are past retention; read from there`,
+        `events before sequence ${oldestSequence} are past retention; read on after ${oldestSequence - 1}`,
         { details: { oldestSequence }, cause: error },
       );
     }

@@ -37,7 +37,8 @@ export interface Provider<C = unknown> {
    * Does the work. Resolves when the harness is done, or with what `ctx.suspend` returned. Rejecting fails the
    * execution: a `HoldfastError` keeps its code, anything else becomes `PROVIDER_ERROR` with its message.
    *
-   * After `ctx.signal` aborts it should stop what it started and settle soon; nothing it sends is logged any more.
+   * After `ctx.signal` aborts it should stop what it started and settle soon; nothing it sends is logged or recorded
+   * any more.
    */
   run(ctx: RunContext<C>): Promise<RunResult>;
   /** Native cleanup when the run is being stopped: called at most once per attempt, beside the abort of the signal. */
@@ -111,6 +112,6 @@ export interface RunContext<C = unknown> {
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }
 
-/** The shape `defineProvider` and `createWorker` take providers of any configuration in. */
+/** The shape `createWorker` takes providers of any configuration in. */
 // biome-ignore lint/suspicious/noExplicitAny: a list of providers holds many different configuration types
 export type AnyProvider = Provider<any>;

@@ -23,7 +23,8 @@ export class ProviderSlots implements CustomSlotSupplier<ActivitySlotInfo> {
       await new Promise<void>((resolve, reject) => {
         const stop = (): void => {
           this.waiting.delete(go);
-          reject(new DOMException('the reservation is no longer wanted', 'AbortError'));
+          // The SDK takes any other error than its own reason for a fault of ours.
+          reject(abortSignal.reason);
         };
         const go = (): void => {
           this.waiting.delete(go);

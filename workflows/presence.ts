@@ -63,7 +63,7 @@ function details(state: LogState): string {
     for (const option of options.slice(0, 20)) lines.push(`- \`${clip(option.id, 100)}\` ${clip(option.name, 100)}`);
     lines.push('', 'To answer, send the signal `respond` with one of:', '', '```json');
     for (const response of answers)
-      lines.push(JSON.stringify({ responseId: 'any-text-of-yours', actionId: open.id, response }));
+      lines.push(JSON.stringify({ responseId: 'operator-1', actionId: open.id, response }));
     lines.push('```');
   }
   if (state.result === undefined && state.ending === undefined)
