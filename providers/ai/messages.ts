@@ -7,7 +7,11 @@ import { earlierPrompt } from './prompt.js';
 /** Sent after an answer that ended for tool calls, and held none. */
 const NUDGE = 'Your last answer ended as if to call tools, but called none. Call one, or answer.';
 
-export function messagesOf(transcript: RunContext['conversation']['transcript'], prompt: string, turns: readonly Turn[]): ModelMessage[] {
+export function messagesOf(
+  transcript: RunContext['conversation']['transcript'],
+  prompt: string,
+  turns: readonly Turn[],
+): ModelMessage[] {
   const messages: ModelMessage[] = [];
   for (const { input, output } of transcript) {
     messages.push({ role: 'user', content: earlierPrompt(input) });

@@ -19,19 +19,19 @@ export interface RigOptions {
 
 const word = z.strictObject({ word: z.string().min(1) });
 
-/** Models: `local`. Tools: `echo`, `deploy` (asks), `slow` and `steady` (take a second; the latter is idempotent), `fail`. */
+/** Models: `local`. Tools: `echo`, `deploy` (asks), `slow` and `steady` (take four seconds; the latter is idempotent), `fail`. */
 export function rig({ url, apiKey, runs, options }: RigOptions): Provider<AiConfig> {
   process.env[KEY_VARIABLE] = apiKey;
   const note = (line: string) => appendFileSync(runs, `${line}\n`);
   const slow = (name: string, idempotent: boolean) =>
     aiTool({
-      description: 'Takes a second.',
+      description: 'Takes four seconds.',
       input: word,
       needsApproval: false,
       idempotent,
       execute: async ({ word }, { signal }) => {
         note(`${name} ${word} begun`);
-        await delay(1000, undefined, { signal });
+        await delay(4000, undefined, { signal });
         note(`${name} ${word} done`);
         return `${name} ${word}`;
       },

@@ -1,0 +1,75 @@
+/**
+ * Any program that reads a prompt on its standard input and writes text or NDJSON events on its standard output, one
+ * process per execution. The process and everything it started are gone when `run` settles, however it ends.
+ *
+ * @example
+ * commandProvider({
+ *   commands: {
+ *     reviewer: { command: '/opt/reviewer/bin/review', args: ['--stdin'], workspace: 'shop', output: 'text' },
+ *   },
+ *   workspaces: { shop: '/srv/shop' },
+ * });
+ */
+import { type CapabilityLevel, PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
+import type { Provider } from '../provider.js';
+import {
+  type CommandConfig,
+  type CommandOptions,
+  configSchema,
+  type ResolvedOptions,
+  resolveOptions,
+} from './options.js';
+import { runCommand } from './run.js';
+
+export type { CommandConfig, CommandOptions } from './options.js';
+
+const COMMAND_PROVIDER_VERSION = '1.0.0';
+
+/**
+ * A provider for the commands that `options` names. Throws `VALIDATION_ERROR` when they are wrong.
+ *
+ * An execution's `input` is a string, `{ text }` or `{ prompt: [{ type: 'text', text }, …] }`; its `config` names a
+ * command and a workspace (`CommandConfig`). A failure of the command is a `PROVIDER_ERROR` that says what happened and
+ * ends with the last of its standard error.
+ */
+export function commandProvider(options: CommandOptions): Provider<CommandConfig> {
+  const resolved = resolveOptions(options);
+  return {
+    manifest: manifestOf(resolved),
+    config: configSchema(resolved),
+    recovery: 'none',
+    run: (ctx) => runCommand(ctx, resolved),
+  };
+}
+
+function manifestOf(options: ResolvedOptions): ProviderManifest {
+  const commands = Object.values(options.commands);
+  const asking = level(commands.map((command) => command.input === 'ndjson'));
+  return {
+    id: options.id,
+    name: options.name,
+    version: COMMAND_PROVIDER_VERSION,
+    protocolVersion: PROTOCOL_VERSION,
+    topologies: ['subprocess'],
+    capabilities: {
+      'action.approval': asking,
+      'action.input': asking,
+      'artifact.list': level(commands.map((command) => command.output === 'ndjson')),
+      'conversation.continuity': 'unsupported',
+      'event.replay': 'native',
+      'event.streaming': 'native',
+      'execution.cancel': 'native',
+      'extension.mcp': 'unsupported',
+      'extension.sandbox': 'unsupported',
+      'extension.skills': 'unsupported',
+      'extension.subagents': 'unsupported',
+    },
+    metadata: { commands: Object.keys(options.commands), workspaces: Object.keys(options.workspaces) },
+  };
+}
+
+/** What only some of the commands can do is there, but not to be counted on. */
+function level(able: readonly boolean[]): CapabilityLevel {
+  if (able.every(Boolean)) return 'native';
+  return able.some(Boolean) ? 'degraded' : 'unsupported';
+}
