@@ -6,9 +6,9 @@ export {
   HoldfastClient,
   type RespondOptions,
   type RuntimeDescription,
-  type StartedExecution,
 } from './client.js';
 export type { Inbox, InboxFilter, PendingAction } from './inbox.js';
 export type { ExecutionList } from './listing.js';
 export type { Readiness } from './readiness.js';
+export type { StartedExecution } from './starting.js';
 export type { Subscription } from './subscribe.js';

@@ -28,6 +28,9 @@ export function translate(error: unknown, subject: string): HoldfastError {
     case GRPC.PERMISSION_DENIED:
     case GRPC.UNAUTHENTICATED:
       return unavailable(`${subject}: the server refuses these credentials: ${message}`);
+    case GRPC.ALREADY_EXISTS:
+    case GRPC.FAILED_PRECONDITION:
+      return new HoldfastError('INVALID_STATE', `${subject}: ${message}`, { cause: error });
     case undefined:
       return new HoldfastError('INTERNAL_ERROR', `${subject}: ${message}`, { cause: error });
     default:

@@ -5,7 +5,8 @@
  * before it runs a command or edits a file.
  */
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cacheFolder, installInto } from './cache.js';
 import { type FailedStep, ResolveError, type ResolveOptions } from './resolve.js';
@@ -72,10 +73,17 @@ export async function resolveOpenCode(
   throw new ResolveError('opencode', failed, 'Install OpenCode (`npm install -g opencode-ai`) so that it is on PATH.');
 }
 
+/** Even `--version` writes into HOME and the temporary folder, so it gets ones of its own. */
 async function versionOf(command: string, env: NodeJS.ProcessEnv): Promise<string> {
-  const result = await run(command, ['--version'], { env, timeoutMs: VERSION_TIMEOUT_MS });
-  if (!result.ok) throw new Error(`${command} does not run: ${lastLine(result.output)}`);
-  return lastLine(result.output);
+  const scratch = await mkdtemp(join(tmpdir(), 'holdfast-version-'));
+  try {
+    const own = { ...env, HOME: scratch, TMPDIR: scratch };
+    const result = await run(command, ['--version'], { env: own, timeoutMs: VERSION_TIMEOUT_MS });
+    if (!result.ok) throw new Error(`${command} does not run: ${lastLine(result.output)}`);
+    return lastLine(result.output);
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
 }
 
 /** `baseline` builds are for processors without AVX2, `musl` builds for systems without glibc. */
@@ -165,6 +173,8 @@ export function openCodeAgent({ command, workspace, home, model }: OpenCodeOptio
     env: {
       PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',
       HOME: home,
+      // It unpacks libraries there and leaves them when it is killed.
+      TMPDIR: home,
       OPENCODE_CONFIG_CONTENT: JSON.stringify(configuration(model)),
       OPENCODE_SERVER_PASSWORD: password,
       // Without it a plugin package of 98 MB is installed into HOME in the background.

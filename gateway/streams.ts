@@ -10,6 +10,9 @@ import { Refusal } from './problem.js';
 /** Why a stream ended. `complete`: after the log's end. Everything else has the client come back with its cursor. */
 export type StreamEnd = 'complete' | 'gone' | 'slow' | 'closing' | 'error';
 
+/** How long a reader that was sent away may take to read what it was given, in milliseconds. */
+const LINGER_MS = 30_000;
+
 export interface StreamSettings {
   /** A comment after so long without an event, in milliseconds. */
   readonly heartbeatMs: number;
@@ -144,7 +147,7 @@ class EventStream {
     if (this.isWanted && quiet >= this.settings.heartbeatMs) this.give(commentFrame('alive'));
     else if (!this.isWanted && quiet >= this.settings.stallMs) {
       this.end('slow');
-      setTimeout(this.source.destroy, this.settings.stallMs).unref();
+      setTimeout(this.source.destroy, LINGER_MS).unref();
     }
   }
 

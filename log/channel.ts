@@ -10,6 +10,9 @@ const CHANNEL_ARGS = {
   'grpc.use_local_subchannel_pool': 1,
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 1_000,
+  // A page of history is counted in events, not in bytes: of large ones it takes far more than gRPC's own 4 MiB, and
+  // could then never be read. A run is closed by the server at 50 MiB.
+  'grpc.max_receive_message_length': 64 * 1024 * 1024,
 } as const;
 
 /** The server refuses a signal while a run that met new ones is about to close: a matter of milliseconds. */

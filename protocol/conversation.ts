@@ -10,5 +10,9 @@ export const conversationSchema = z.strictObject({
 });
 export type Conversation = z.infer<typeof conversationSchema>;
 
-export const createConversationRequestSchema = z.strictObject({ metadata: jsonObject.optional() });
+export const createConversationRequestSchema = z.strictObject({
+  metadata: jsonObject.optional(),
+  /** It closes itself when nothing happened for so many days. */
+  closeAfterIdleDays: z.int().min(1).max(3650).optional(),
+});
 export type CreateConversationRequest = z.infer<typeof createConversationRequestSchema>;

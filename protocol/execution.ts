@@ -54,6 +54,11 @@ const startFields = {
   metadata: jsonObject.optional(),
   idempotencyKey: idempotencyKeySchema.optional(),
   timeoutSeconds: z.int().min(1).max(MAX_TIMEOUT_SECONDS).optional(),
+  /**
+   * When the conversation is busy with a provider that continues it: wait (`queue`, the default), start nothing
+   * (`reject`: `INVALID_STATE`), or cancel what runs and go next (`interrupt`).
+   */
+  onBusy: z.enum(['queue', 'reject', 'interrupt']).optional(),
 };
 
 /** Start one execution. `timeoutSeconds` counts from `createdAt`, through queue, waits and suspension. */

@@ -34,7 +34,13 @@ export interface TurnsState {
 }
 
 export type TurnInput =
-  | { readonly kind: 'enqueue'; readonly executionId: string; readonly first?: boolean }
+  /** `first`: before all who wait. `interrupt`: whoever has the turn is cancelled for it. */
+  | {
+      readonly kind: 'enqueue';
+      readonly executionId: string;
+      readonly first?: boolean;
+      readonly interrupt?: boolean;
+    }
   | { readonly kind: 'ready'; readonly executionId: string; readonly providerId: string }
   | {
       readonly kind: 'release';
@@ -51,7 +57,7 @@ export interface TurnStep {
   readonly state: TurnsState;
   /** Has the turn from now on. */
   readonly grant?: Required<WaitingTurn>;
-  /** Are to be cancelled: the conversation is closed. */
+  /** Are to be cancelled: the conversation is closed, or they are interrupted. */
   readonly cancel: readonly string[];
 }
 
@@ -65,7 +71,14 @@ export const NO_TURNS: TurnsState = { waiting: [], sessions: {}, transcript: [],
 
 /** One message. Total: what makes no sense changes nothing. */
 export function takeTurns(state: TurnsState, input: TurnInput): TurnStep {
-  return grantNext(change(state, input), input.kind === 'close' ? state.waiting.map((each) => each.executionId) : []);
+  return grantNext(change(state, input), toCancel(state, input));
+}
+
+function toCancel(state: TurnsState, input: TurnInput): readonly string[] {
+  if (input.kind === 'close') return state.closed ? [] : state.waiting.map((each) => each.executionId);
+  const interrupts = input.kind === 'enqueue' && input.interrupt === true && !state.closed;
+  // Sent again (a retry), it never interrupts itself.
+  return interrupts && state.holder !== undefined && !knows(state, input.executionId) ? [state.holder] : [];
 }
 
 function change(state: TurnsState, input: TurnInput): TurnsState {

@@ -2,6 +2,8 @@
 export { HoldfastError } from '../protocol/errors.js';
 export { type CapabilityLevel, PROTOCOL_VERSION, type ProviderManifest } from '../protocol/manifest.js';
 export { acpProvider } from './acp/acp.js';
+export { type AiModel, type AiOptions, type AiTool, aiProvider, aiTool, type McpServer } from './ai/ai.js';
+export { type CommandOptions, commandProvider } from './command/command.js';
 export type {
   ActionQuestion,
   AnyProvider,

@@ -1,6 +1,8 @@
 /** What a worker tells the cluster, and checks of it, before it is ready. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
+import { describe } from '../client/describe.js';
+import { decoder } from '../log/decode.js';
 import { GRPC, grpcCode, grpcMessage } from '../log/grpc.js';
 import { HoldfastError } from '../protocol/errors.js';
 import { canonicalJson, type Json } from '../protocol/json.js';
@@ -79,11 +81,9 @@ export async function announceProviders(client: Client, entries: readonly Catalo
       staticSummary: 'Holdfast: which providers there are',
     });
   }
-  const handle = client.workflow.getHandle(CATALOG_WORKFLOW_ID);
   const until = Date.now() + CATALOG_WAIT_MS;
   for (;;) {
-    const { memo } = await handle.describe();
-    const shown = (memo?.[MEMO.catalog] ?? {}) as Readonly<Record<string, CatalogEntry>>;
+    const shown = await catalogEntries(client);
     if (entries.every((entry) => same(shown[entry.manifest.id], entry))) return;
     if (Date.now() > until)
       throw new HoldfastError(
@@ -91,6 +91,23 @@ export async function announceProviders(client: Client, entries: readonly Catalo
         `the catalog (workflow ${CATALOG_WORKFLOW_ID}) did not take the announcement; is another worker of another version polling the queue ${WORKFLOW_QUEUE}?`,
       );
     await delay(50);
+  }
+}
+
+/** Before a worker takes any task: with another codec than its callers it could do nothing but fail them. */
+export async function checkCodec(client: Client): Promise<void> {
+  await catalogEntries(client);
+}
+
+/** What the catalog shows. Throws `RUNTIME_UNAVAILABLE` when it was written with a codec, or a key, that is not ours. */
+async function catalogEntries(client: Client): Promise<Readonly<Record<string, CatalogEntry>>> {
+  const decode = decoder(client.options.loadedDataConverter.payloadCodecs);
+  try {
+    const { memo } = await describe(client, decode, CATALOG_WORKFLOW_ID, [MEMO.catalog]);
+    return (memo[MEMO.catalog] ?? {}) as Readonly<Record<string, CatalogEntry>>;
+  } catch (error) {
+    if (grpcCode(error) === GRPC.NOT_FOUND) return {};
+    throw error;
   }
 }
 

@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { coreActivities } from '../activities/core.js';
 import { Host } from '../activities/host.js';
 import { ServerCalls } from '../activities/server-calls.js';
+import { translate } from '../client/translate.js';
 import { connectionOptions } from '../log/channel.js';
 import { decoder } from '../log/decode.js';
 import { grpcMessage } from '../log/grpc.js';
@@ -20,7 +21,7 @@ import { KIB } from '../protocol/limits.js';
 import { type ProviderManifest, providerManifestSchema } from '../protocol/manifest.js';
 import type { AnyProvider, RunContext } from '../providers/provider.js';
 import { DEFAULT_POOL_SETTINGS, type PoolSettings, providerQueue, WORKFLOW_QUEUE } from '../workflows/messages.js';
-import { announceProviders, checkNamespace } from './announce.js';
+import { announceProviders, checkCodec, checkNamespace } from './announce.js';
 import { workerDataConverter } from './data-converter.js';
 import { installRuntime } from './runtime.js';
 import { ProviderSlots } from './slots.js';
@@ -65,10 +66,37 @@ const RECREATE_MS = 1_000;
  * await worker.done;
  */
 export async function createWorker(options: HoldfastWorkerOptions): Promise<HoldfastWorker> {
+  checkNumbers(options);
   const providers = checkedProviders(options.providers);
   const worker = new HoldfastWorker(options, providers);
   await worker.start();
   return worker;
+}
+
+const milliseconds = z.number().min(1).max(86_400_000).optional();
+const numbersSchema = z.looseObject({
+  slots: z.record(z.string(), z.int().min(1).max(100_000)).optional(),
+  rollover: z
+    .strictObject({
+      batches: z.int().min(1).max(2_000).optional(),
+      bytes: z
+        .int()
+        .min(1)
+        .max(16_384 * KIB)
+        .optional(),
+    })
+    .optional(),
+  pool: z
+    .strictObject({ heartbeatTimeoutMs: milliseconds, leaseMs: milliseconds, stopGraceMs: milliseconds })
+    .optional(),
+  drainMs: z.number().min(0).optional(),
+});
+
+function checkNumbers(options: HoldfastWorkerOptions): void {
+  const parsed = numbersSchema.safeParse(options);
+  if (parsed.success) return;
+  const [issue] = parsed.error.issues;
+  throw new HoldfastError('VALIDATION_ERROR', `createWorker: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
 function checkedProviders(given: readonly AnyProvider[]): ReadonlyMap<string, AnyProvider> {
@@ -128,6 +156,7 @@ export class HoldfastWorker {
     this.connections = { native, client };
     try {
       await checkNamespace(client, this.namespace, this.log);
+      await checkCodec(client);
       const reader = new LogReader(new HistoryReader(client, this.namespace, decoder(converter.payloadCodecs)));
       const host = new Host({
         calls: new ServerCalls(client),
@@ -152,7 +181,7 @@ export class HoldfastWorker {
       );
     } catch (error) {
       await this.shutdown({ drainMs: 0 });
-      throw error;
+      throw translate(error, 'worker');
     }
   }
 

@@ -14,6 +14,7 @@ import { z } from 'zod';
 import { canonicalJson, type Json } from '../protocol/json.js';
 import { providerManifestSchema } from '../protocol/manifest.js';
 import { CATALOG_ANNOUNCE, type CatalogEntry, type CatalogStart, DEFAULT_POOL_SETTINGS, MEMO } from './messages.js';
+import { readable } from './readable.js';
 
 const announcementSchema = z.looseObject({
   manifest: providerManifestSchema,
@@ -29,7 +30,7 @@ const announcementSchema = z.looseObject({
 
 export async function catalog(start: CatalogStart): Promise<void> {
   // Without a prototype, so that an id like `__proto__` is a key like any other.
-  const entries: Record<string, CatalogEntry> = Object.assign(Object.create(null), start.entries);
+  const entries: Record<string, CatalogEntry> = Object.assign(Object.create(null), readable(start).entries);
   let changed = false;
   setDefaultSignalHandler((name, announced) => {
     const parsed = announcementSchema.safeParse(announced);

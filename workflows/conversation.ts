@@ -16,7 +16,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { z } from 'zod';
-import { workflowIdOf } from '../protocol/ids.js';
+import { ID_PATTERN, workflowIdOf } from '../protocol/ids.js';
 import { jsonValue } from '../protocol/json.js';
 import { NO_TURNS, type TurnInput, type TurnsState, takeTurns } from '../protocol/turns.js';
 import {
@@ -29,6 +29,7 @@ import {
   MEMO,
   WORKFLOW_QUEUE,
 } from './messages.js';
+import { readable } from './readable.js';
 
 const { goneOf } = proxyActivities<CoreActivities>({ taskQueue: WORKFLOW_QUEUE, startToCloseTimeout: '1 minute' });
 
@@ -39,7 +40,12 @@ const DAY_MS = 86_400_000;
 
 const executionId = z.string().min(1).max(128);
 const inputSchema = z.discriminatedUnion('kind', [
-  z.looseObject({ kind: z.literal('enqueue'), executionId, first: z.boolean().default(false) }),
+  z.looseObject({
+    kind: z.literal('enqueue'),
+    executionId,
+    first: z.boolean().default(false),
+    interrupt: z.boolean().default(false),
+  }),
   z.looseObject({ kind: z.literal('ready'), executionId, providerId: z.string().min(1) }),
   z.looseObject({
     kind: z.literal('release'),
@@ -53,10 +59,15 @@ const inputSchema = z.discriminatedUnion('kind', [
 ]);
 
 export async function conversation(start: ConversationStart): Promise<void> {
-  const life = new ConversationLife(start);
+  const life = new ConversationLife(readable(start));
   setDefaultSignalHandler((name, argument) => life.signal(name, argument));
-  setHandler(defineUpdate<AdmitAnswer, [string]>(ADMIT_UPDATE), (id) => life.admit(id));
+  setHandler(defineUpdate<AdmitAnswer, [string]>(ADMIT_UPDATE), (id) => life.admit(id), { validator: checkId });
   await life.live();
+}
+
+/** What cannot be an execution's id, or cannot be decoded, is refused and leaves nothing in history. */
+function checkId(id: unknown): void {
+  if (typeof id !== 'string' || !ID_PATTERN.test(id)) throw new Error('admit takes the id of an execution');
 }
 
 class ConversationLife {
@@ -123,7 +134,8 @@ class ConversationLife {
         this.memo = { ...this.memo, closed: true };
         upsertMemo({ [MEMO.conversation]: this.memo });
       }
-      for (const id of step.cancel) this.send(id, 'cancel', { reason: 'the conversation was closed' });
+      const reason = input.kind === 'close' ? 'the conversation was closed' : 'interrupted by a later execution';
+      for (const id of step.cancel) this.send(id, 'cancel', { reason });
       if (step.grant !== undefined) {
         const { sessions, transcript } = this.turns;
         const session = Object.hasOwn(sessions, step.grant.providerId) ? sessions[step.grant.providerId] : undefined;

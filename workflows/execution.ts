@@ -33,6 +33,7 @@ import {
   WORKFLOW_QUEUE,
 } from './messages.js';
 import { actionMemo, Presence } from './presence.js';
+import { readable } from './readable.js';
 import { readyForTurn, releaseTurn } from './turn.js';
 
 const core = proxyActivities<CoreActivities>({ taskQueue: WORKFLOW_QUEUE, startToCloseTimeout: '1 minute' });
@@ -43,7 +44,7 @@ const RETRY_MS = [0, 0, 1_000, 5_000, 15_000];
 const HISTORY_BYTES = 8 * 1024 * 1024;
 
 export async function execution(start: ExecutionStart): Promise<ExecutionResult> {
-  if (start.version > REDUCER_VERSION)
+  if (readable(start).version > REDUCER_VERSION)
     // A plain error fails the task, not the workflow: a newer worker goes on with it.
     throw new Error(`this worker folds logs up to version ${REDUCER_VERSION}; upgrade it for version ${start.version}`);
   const life = new Life(start);

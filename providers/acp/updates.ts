@@ -35,6 +35,8 @@ export class SessionUpdates {
   #sessionId: string | undefined;
   #replaying = false;
   #costUsd: number | undefined;
+  /** Of the message whose text came last, where the agent names its messages. */
+  #messageId: unknown;
   /** One update after the other, whoever hands them in. */
   #tail: Promise<void> = Promise.resolve();
 
@@ -125,7 +127,7 @@ export class SessionUpdates {
     await this.#flush(kind);
     const shown = this.#gates[kind].push(text);
     if (shown === '') return;
-    if (kind === 'agent_message_chunk') return this.#text(shown);
+    if (kind === 'agent_message_chunk') return this.#message(shown, update.messageId);
     const content = isObject(update.content) ? update.content : {};
     const { value, truncated } = this.#bounded({ ...update, content: { ...content, text: shown } });
     await this.#event(nameOf(kind), { update: value, ...(truncated ? { truncated } : {}) });
@@ -145,6 +147,13 @@ export class SessionUpdates {
     const whole = boundJson(update, Number.POSITIVE_INFINITY);
     const cut = boundJson(this.#redactor.data(whole.value), MAX_UPDATE_BYTES);
     return { value: cut.value, truncated: whole.truncated || cut.truncated };
+  }
+
+  /** Two messages of one turn (before and after a tool call, say) are two paragraphs. */
+  async #message(text: string, messageId: unknown): Promise<void> {
+    const another = this.#messageId !== undefined && messageId !== undefined && messageId !== this.#messageId;
+    if (messageId !== undefined) this.#messageId = messageId;
+    await this.#text(another ? `\n\n${text}` : text);
   }
 
   async #text(text: string): Promise<void> {

@@ -24,6 +24,8 @@ export interface ModelRequest {
   readonly redactor: Redactor;
   /** Takes each piece of text as it comes; the stream waits for it. */
   onText(text: string): Promise<void>;
+  /** Something that was asked for and is not done, in the SDK's words. */
+  onWarning(warning: string): void;
 }
 
 /** A call as the model wrote it: `input` is whatever its arguments came to, or their text when they are no JSON. */
@@ -53,6 +55,8 @@ export interface ModelAnswer {
  */
 export async function askModel(request: ModelRequest): Promise<ModelAnswer> {
   const { streamText } = await import('ai');
+  // Else it prints its warnings; they come with the stream as well. A worker that has set this keeps what it set.
+  globalThis.AI_SDK_LOG_WARNINGS ??= false;
   const idle = new AbortController();
   const stop = AbortSignal.any([request.signal, idle.signal]);
   const { system, maxOutputTokens, temperature } = request;
@@ -154,6 +158,9 @@ class AnswerBuilder {
         this.#parts.push(options === undefined ? call : { ...call, options });
         return;
       }
+      case 'start-step':
+        for (const warning of part.warnings) this.#request.onWarning(JSON.stringify(warning));
+        return;
       case 'error':
         throw asModelFailure(part.error);
       case 'finish-step':

@@ -140,8 +140,8 @@ export function encodeEntry(entry: Entry): Json[] {
   const text = JSON.stringify(entry);
   const pieces: Json[] = [];
   for (let at = 0; at < text.length; at += PIECE_LENGTH) {
-    const last = at + PIECE_LENGTH >= text.length;
-    pieces.push({ kind: 'piece', text: text.slice(at, at + PIECE_LENGTH), ...(last ? { last } : {}) });
+    const end = at + PIECE_LENGTH;
+    pieces.push({ kind: 'piece', text: text.slice(at, end), first: at === 0, last: end >= text.length });
   }
   return pieces;
 }
@@ -160,7 +160,8 @@ export function foldJournal(journal: readonly Json[]): LoopState {
       applyEntry(state, value as unknown as Entry);
       continue;
     }
-    text += String(value.text);
+    // An attempt that died among its pieces left some behind.
+    text = (value.first === true ? '' : text) + String(value.text);
     if (value.last !== true) continue;
     applyEntry(state, JSON.parse(text) as Entry);
     text = '';

@@ -4,15 +4,15 @@
  */
 import type { LanguageModel, ToolSet } from 'ai';
 import { HoldfastError } from '../../protocol/errors.js';
-import { type Json, type JsonObject, jsonBytes } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
 import { boundJson } from '../acp/bound.js';
 import type { Redactor } from '../process/redact.js';
-import type { ActionQuestion, RunContext, RunResult } from '../provider.js';
+import type { RunContext, RunResult } from '../provider.js';
 import { runTool } from './execute.js';
 import { modelError } from './failure.js';
 import type { Call, Turn } from './journal.js';
 import type { AiConfig, AiLimits } from './options.js';
+import { permitOf } from './permit.js';
 import { promptText } from './prompt.js';
 import { Recorder } from './recorder.js';
 import { type Thinker, think } from './think.js';
@@ -24,9 +24,6 @@ const MAX_EMPTY = 3;
 /** Of a tool's input in an event, and of its output there: the journal holds all of it, so history gets it once. */
 const MAX_SHOWN_INPUT = 16 * KIB;
 const MAX_SHOWN_OUTPUT = 2000;
-/** An approval shows the whole input, or is not asked for. */
-const MAX_APPROVED_INPUT = 48 * KIB;
-const MAX_SAID = 2000;
 
 export interface LoopParts {
   readonly ctx: RunContext<AiConfig>;
@@ -165,50 +162,15 @@ export class Loop {
     if (!call.started) {
       const wrong = await tool.problem(call.input);
       if (wrong !== undefined) return this.#refuse(call, `the call was not run: ${wrong}`);
-      const outcome = await this.#permit(call, tool);
-      if (outcome !== 'go') return outcome;
+      const { ctx, redactor } = this.#parts;
+      const permit = await permitOf(call, tool, { ctx, redactor, recorder: this.recorder });
+      if (permit.kind === 'refused') return this.#refuse(call, permit.why);
+      if (permit.kind === 'ask') {
+        await this.recorder.commit();
+        return await ctx.suspend(permit.question);
+      }
     }
     return this.#execute(call, tool);
-  }
-
-  /** `go` when the tool may run; else what became of the call. */
-  async #permit(call: Call, tool: RunnableTool): Promise<'go' | RunResult | undefined> {
-    const { ctx } = this.#parts;
-    const { recorder } = this;
-    if (call.answer === undefined) {
-      // A person who was asked is heard, whatever a newer worker would say to the same input.
-      if (!call.asked && !(await this.#needsApproval(call, tool))) return 'go';
-      const response = call.asked ? ctx.resume?.response : undefined;
-      if (response === undefined) {
-        const bytes = jsonBytes(call.input);
-        if (bytes > MAX_APPROVED_INPUT)
-          return this.#refuse(
-            call,
-            `the call was not run: it needs a person's approval, and arguments of ${bytes} bytes are too long to show (at most ${MAX_APPROVED_INPUT})`,
-          );
-        if (!call.asked) recorder.entry({ kind: 'ask', callId: call.callId });
-        await recorder.commit();
-        return await ctx.suspend(questionOf(call, tool));
-      }
-      const said = reasonIn(response.value, response.metadata);
-      const answer = { approved: response.approved === true, ...(said === undefined ? {} : { said }) };
-      recorder.entry({ kind: 'answer', callId: call.callId, ...answer });
-    }
-    if (call.answer?.approved) return 'go';
-    const said = call.answer?.said === undefined ? '' : ` They said: ${this.#parts.redactor.text(call.answer.said)}`;
-    return this.#refuse(call, `a person did not approve this call, so it was not run.${said}`);
-  }
-
-  async #needsApproval(call: Call, tool: RunnableTool): Promise<boolean> {
-    try {
-      return await tool.needsApproval(call.input);
-    } catch (error) {
-      this.#parts.ctx.log('warn', 'needsApproval failed, so a person is asked', {
-        tool: call.tool,
-        error: this.#parts.redactor.text(String(error)),
-      });
-      return true;
-    }
   }
 
   async #execute(call: Call, tool: RunnableTool): Promise<undefined> {
@@ -257,21 +219,4 @@ export class Loop {
 
 function over(what: string): HoldfastError {
   return new HoldfastError('PROVIDER_ERROR', `the execution was ended at its limit of ${what}`);
-}
-
-function questionOf(call: Call, tool: RunnableTool): ActionQuestion {
-  const description = tool.description.slice(0, 2000);
-  return {
-    kind: 'approval',
-    title: `Run the tool "${call.tool}"?`,
-    ...(description === '' ? {} : { description }),
-    payload: { callId: call.callId, tool: call.tool, input: call.input },
-  };
-}
-
-/** What a person said beside yes or no, for the model: a text as the value, or `reason` in it; or that none answered. */
-function reasonIn(value: Json | undefined, metadata: JsonObject | undefined): string | undefined {
-  if (metadata?.expired === true) return 'nobody answered in time';
-  const said = typeof value === 'object' && value !== null && !Array.isArray(value) ? value.reason : value;
-  return typeof said === 'string' && said !== '' ? said.slice(0, MAX_SAID) : undefined;
 }

@@ -88,13 +88,18 @@ export interface AiConfig {
 export function resolveOptions(options: AiOptions): ResolvedOptions {
   const parsed = optionsSchema.safeParse(options);
   if (!parsed.success) {
-    const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'options'}: ${issue.message}`);
+    const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'options'}: ${said(issue)}`);
     throw new HoldfastError('VALIDATION_ERROR', `aiProvider: ${problems.join('; ')}`);
   }
   const { defaultModel, models } = parsed.data;
   if (defaultModel !== undefined && !Object.hasOwn(models, defaultModel))
     throw new HoldfastError('VALIDATION_ERROR', `aiProvider: defaultModel: "${defaultModel}" is not in "models"`);
   return parsed.data;
+}
+
+/** What is wrong with a key stands one level deeper. */
+function said(issue: z.core.$ZodIssue): string {
+  return issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
 }
 
 /** The schema of `config`. It lists the names there are, so callers learn them from the manifest. */

@@ -55,6 +55,10 @@ export async function think(thinker: Thinker): Promise<void> {
           emitted += text.length;
           await unlessAborted(ctx.emit('output.text.delta', { text }), signal);
         },
+        onWarning: (warning) => {
+          if (requests === 1 && recorder.state.turns.length === 0)
+            ctx.log('warn', 'the model does not do all that it is asked for', { warning: redactor.text(warning) });
+        },
       });
       return stage(thinker, answer, { requests, discarded, ms: Math.round(performance.now() - began) });
     } catch (error) {

@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HoldfastClient } from '../../client/client.js';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import type { StartExecutionRequest } from '../../protocol/execution.js';
+import type { AnyProvider } from '../../providers/provider.js';
+import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { Cluster } from '../support/cluster.js';
 import { AesCodec } from './fixtures/aes-codec.js';
 import { refusal } from './refusal.js';
@@ -26,7 +28,7 @@ let conversationId: string;
 beforeAll(async () => {
   cluster = await Cluster.start({ dataConverter: encrypted() });
   client = cluster.client;
-  await cluster.worker({ rollover: { batches: 6 } });
+  await cluster.worker({ rollover: { batches: 6 }, providers: [scriptedProvider(), continuous()] });
   conversationId = (await client.createConversation({ metadata: { of: `${CANARY} conversation` } })).id;
 });
 
@@ -37,6 +39,13 @@ afterAll(async () => {
   expect(compared.divergences).toBe(0);
   expect(compared.equal).toBeGreaterThan(3);
 });
+
+/** Takes part in turns: its session and what was said go through the conversation to its next execution. */
+function continuous(): AnyProvider {
+  const provider = scriptedProvider({ id: 'continuous' });
+  const capabilities = { ...provider.manifest.capabilities, 'conversation.continuity': 'emulated' as const };
+  return { ...provider, manifest: { ...provider.manifest, capabilities } };
+}
 
 function run(steps: readonly object[], more: Partial<StartExecutionRequest> & { suspend?: boolean } = {}) {
   return cluster.run(steps, {
@@ -90,7 +99,12 @@ async function live(): Promise<Record<string, string>> {
   const action = await cluster.action(suspends.id);
   await client.respond(suspends.id, action.id, { approved: false });
   const keyed = await run([{ say: 'x' }], { idempotencyKey: `${CANARY} key` });
-  const lives = { approves, fails, refused, cancelled, suspends, keyed };
+  const turn = [{ session: { id: `${CANARY} session` } }, { say: `${CANARY} turn` }];
+  const [before, after] = [
+    await run(turn, { providerId: 'continuous' }),
+    await run(turn, { providerId: 'continuous' }),
+  ];
+  const lives = { approves, fails, refused, cancelled, suspends, keyed, before, after };
   await Promise.all(Object.values(lives).map(({ id }) => client.waitForTerminal(id)));
   return Object.fromEntries(Object.entries(lives).map(([name, { id }]) => [name, id]));
 }
@@ -214,14 +228,28 @@ describe('with a payload codec on both sides', () => {
         each.pendingActions.map((action) => action.title),
       );
     await expect.poll(pending, { timeout: 10_000 }).toEqual([`${CANARY} title`]);
-    const raw = await plain.workflowService.describeWorkflowExecution({
-      namespace: 'default',
-      execution: { workflowId: `default.${id}` },
-    });
+    const execution = { workflowId: `default.${id}` };
+    const raw = await plain.workflowService.describeWorkflowExecution({ namespace: 'default', execution });
     expect(raw.workflowExecutionInfo?.memo?.fields?.action).toBeDefined();
-    expect(places(raw, CANARY)).toEqual([]);
+    const query = { queryType: '__temporal_workflow_metadata' };
+    const details = await plain.workflowService.queryWorkflow({ namespace: 'default', execution, query });
+    expect(places([raw, details], CANARY)).toEqual([]);
+    const shown = await cluster.handle(id).query<{ currentDetails: string }>(query.queryType);
+    expect(shown.currentDetails).toContain(`${CANARY} title`);
     await client.cancel(id);
     await client.waitForTerminal(id);
+  });
+
+  it('a worker without it, or with another key, is told so, and breaks nothing', async () => {
+    for (const dataConverter of [{}, encrypted()]) {
+      const refused = await refusal(cluster.worker({ dataConverter }));
+      expect(refused.code).toBe('RUNTIME_UNAVAILABLE');
+      expect(refused.message).toMatch(/holdfast-catalog cannot be decoded here/);
+    }
+    const providers = (await client.describeRuntime()).providers.map((provider) => provider.id);
+    expect(providers.sort()).toEqual(['continuous', 'scripted']);
+    const { id } = await run([{ say: 'as before' }]);
+    expect((await client.waitForTerminal(id)).finalOutput).toBe('as before');
   });
 
   it.each([

@@ -92,7 +92,7 @@ describe('leaving an iterator early leaves nothing behind', () => {
     for (let round = 0; round < TIMES / 10; round++)
       await Promise.all(Array.from({ length: 10 }, () => ways[way]!(client)));
     await nothingIsLeft(client);
-    expect(sockets()).toBeLessThanOrEqual(before);
+    await expect.poll(sockets, { timeout: 5_000, interval: 20 }).toBeLessThanOrEqual(before);
     await client.close();
   });
 
@@ -130,7 +130,8 @@ describe('leaving an iterator early leaves nothing behind', () => {
     clearTimeout(overdue);
     expect({ code, signal }).toEqual({ code: 0, signal: null });
     expect(JSON.parse(said)).toMatchObject({ followed: 0, polls: 0 });
-    expect(performance.now() - left).toBeLessThan(2_000);
+    // A connection that is kept would hold it for ever.
+    expect(performance.now() - left).toBeLessThan(5_000);
   });
 });
 

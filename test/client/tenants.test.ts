@@ -85,4 +85,5 @@ it('lists only its own, whatever the filters, and takes no page token of another
   const { nextPageToken: pageToken } = await theirs.listExecutions({ limit: 1 });
   expect(await codeOf(ours.listExecutions({ limit: 1, pageToken: pageToken! }))).toBe('VALIDATION_ERROR');
   await Promise.all([ours.cancel(mine.id), theirs.cancel(other.id)]);
+  await Promise.all([ours.waitForTerminal(mine.id), theirs.waitForTerminal(other.id)]);
 });

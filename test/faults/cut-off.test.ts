@@ -59,7 +59,7 @@ const of = (process: WorkerProcess, all: readonly Mark[]) => all.filter(({ pid }
 describe('a worker stopped past its lease and continued', () => {
   it('journaled: recovered elsewhere once; the zombie appends nothing and its provider is stopped', async () => {
     const zombie = await workerProcess();
-    const { id } = await cluster.start({ providerId: 'marking-journal', config: { workMs: 12_000 } });
+    const { id } = await cluster.start({ providerId: 'marking-journal', config: { beats: 100 } });
     await cluster.seen(id, (event) => event.type === 'output.text.delta');
     const reading = cluster.log(id);
     zombie.signal('SIGSTOP');
@@ -74,7 +74,8 @@ describe('a worker stopped past its lease and continued', () => {
     expectWhole(events);
     expect(events.at(-1)).toMatchObject({ type: 'run.completed', data: { finalOutput: 'done' } });
     expect(recoveries(events)).toHaveLength(1);
-    expect(recoveries([again])[0]?.attempt).toBe(2);
+    // Not always the second: a task that the server handed to the frozen process makes an attempt of its own.
+    expect(recoveries([again])[0]?.attempt).toBeGreaterThanOrEqual(2);
     const all = await marks(id);
     expect(all.filter(({ what }) => what === 'start').map(({ pid }) => pid)).toEqual([zombie.pid, rescuer.pid]);
     // It learns at once that it was away too long: no further heartbeat or lease is waited for.
@@ -89,7 +90,7 @@ describe('a worker stopped past its lease and continued', () => {
 
   it('without a journal: PROVIDER_LOST, and the zombie is stopped', async () => {
     const zombie = await workerProcess();
-    const { id } = await cluster.start({ providerId: 'marking-none', config: { workMs: 60_000 } });
+    const { id } = await cluster.start({ providerId: 'marking-none', config: { beats: 100_000 } });
     await cluster.seen(id, (event) => event.type === 'output.text.delta');
     zombie.signal('SIGSTOP');
     await workerProcess();
@@ -108,7 +109,7 @@ describe('a worker stopped past its lease and continued', () => {
 describe('a worker killed at the moment it starts its provider', () => {
   it('never lets native work be begun twice: nothing of it is begun before the log says so', async () => {
     const first = await workerProcess({ dieAt: { point: 'batch.sending', after: 0 } });
-    const { id } = await cluster.start({ providerId: 'marking-none', config: { workMs: 200 } });
+    const { id } = await cluster.start({ providerId: 'marking-none', config: { beats: 4 } });
     await first.died();
     await workerProcess();
     const events = await cluster.log(id);
@@ -121,7 +122,7 @@ describe('a worker killed at the moment it starts its provider', () => {
 
   it('once the log says so: PROVIDER_LOST, though nobody can tell whether it was called', async () => {
     const first = await workerProcess({ dieAt: { point: 'batch.sent', after: 0 } });
-    const { id } = await cluster.start({ providerId: 'marking-none', config: { workMs: 200 } });
+    const { id } = await cluster.start({ providerId: 'marking-none', config: { beats: 4 } });
     await first.died();
     await workerProcess();
     const events = await cluster.log(id);

@@ -28,7 +28,7 @@ interface Window {
   /** What has to have happened before the trap is armed, or the process killed. */
   readonly when: 'submitted' | 'streaming' | 'asked';
   /** What is done once it is armed. */
-  readonly then?: 'answer' | 'cancel';
+  readonly afterwards?: 'answer' | 'cancel';
 }
 
 const ALL: readonly Kind[] = ['journaled', 'plain', 'suspending'];
@@ -44,21 +44,21 @@ const WINDOWS: readonly Window[] = [
     kinds: ['journaled', 'plain'],
     point: 'answer.received',
     when: 'asked',
-    then: 'answer',
+    afterwards: 'answer',
   },
   {
     name: 'answer accepted, not resumed',
     kinds: ['suspending', 'suspending'],
     point: 'run.taken',
     when: 'asked',
-    then: 'answer',
+    afterwards: 'answer',
   },
   {
     name: 'cancelling',
     kinds: ['cancelled', 'cancelled', 'cancelled'],
     point: 'stop.received',
     when: 'streaming',
-    then: 'cancel',
+    afterwards: 'cancel',
   },
   { name: 'rollover not yet returned', kinds: ALL, point: 'host.returns.rollover', when: 'submitted' },
   { name: 'rollover returned, not re-attached', kinds: ALL, point: 'watch.taken', when: 'submitted' },
@@ -67,7 +67,7 @@ const WINDOWS: readonly Window[] = [
     kinds: ALL,
     point: 'host.returns.logged',
     when: 'submitted',
-    then: 'answer',
+    afterwards: 'answer',
   },
 ];
 const KILLS_EACH = 5;
@@ -125,7 +125,26 @@ class Followed {
   }
 
   async until(fits: (event: HoldfastEvent) => boolean): Promise<void> {
-    await expect.poll(() => this.events.some(fits), { timeout: PATIENCE_MS, interval: 20 }).toBe(true);
+    const until = Date.now() + PATIENCE_MS;
+    while (!this.events.some(fits)) {
+      if (Date.now() > until) throw new Error(await this.story());
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  /** Ends when its log does; fails with what is known of it when that takes too long. */
+  async end(): Promise<void> {
+    const late = new Promise<'late'>((resolve) => setTimeout(() => resolve('late'), PATIENCE_MS).unref());
+    if ((await Promise.race([this.ended, late])) === 'late') throw new Error(await this.story());
+  }
+
+  private async story(): Promise<string> {
+    const { raw } = await cluster.handle(this.id).describe();
+    const tail = this.events.slice(-3).map((event) => JSON.stringify([event.sequence, event.type, event.data]));
+    const { state, attempt, host, recoveries: lost, attemptLost } = await cluster.state(this.id);
+    const known = JSON.stringify({ state, attempt, host, lost, attemptLost });
+    const pending = JSON.stringify([raw.pendingActivities, raw.pendingWorkflowTask]);
+    return [`${this.kind} ${this.id} is stuck:`, known, ...tail, pending].join('\n');
   }
 
   private async read(): Promise<void> {
@@ -187,7 +206,7 @@ class Lane {
       processes.delete(process);
       process = await this.successor();
       for (const followed of round) followed.answer();
-      await Promise.all(round.map((followed) => followed.ended));
+      await Promise.all(round.map((followed) => followed.end()));
     }
     // Nothing is left running in it: it drains at once.
     process.signal('SIGTERM');
@@ -207,8 +226,9 @@ class Lane {
       await Promise.all(round.map((each) => each.until(seenText(each.kind === 'cancelled' ? 2 : 5))));
     if (window.when === 'asked') await Promise.all(round.map((each) => each.until(isAsked)));
     if (window.when !== 'submitted') await arm();
-    if (window.then === 'answer') for (const each of round) each.answer();
-    if (window.then === 'cancel') await Promise.all(round.map((each) => cluster.client.cancel(each.id, 'enough')));
+    if (window.afterwards === 'answer') for (const each of round) each.answer();
+    if (window.afterwards === 'cancel')
+      await Promise.all(round.map((each) => cluster.client.cancel(each.id, 'enough')));
     if (point === undefined) await process.kill();
     const { signal } = await process.died();
     expect(signal).toBe('SIGKILL');

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { announceProviders } from '../../worker/announce.js';
 import type { HoldfastWorker } from '../../worker/worker.js';
-import { CATALOG_ANNOUNCE, CATALOG_WORKFLOW_ID, EVENTS_QUERY } from '../../workflows/messages.js';
+import { ADMIT_UPDATE, CATALOG_ANNOUNCE, CATALOG_WORKFLOW_ID, EVENTS_QUERY } from '../../workflows/messages.js';
 import { Cluster, QUICK_POOL, types } from '../support/cluster.js';
 import { json, payload, Raw, type RawPayload, UNDECODABLE_PAYLOADS } from './raw.js';
 
@@ -105,7 +105,7 @@ describe('a message that nobody can decode is dropped', () => {
     for (const bad of Object.values(UNDECODABLE_PAYLOADS)) {
       const names = ['enqueue', 'ready', 'release', 'gone', ...NAMES];
       await Promise.all(names.map((name) => raw.signal(workflowId(conversationId), name, [bad])));
-      for (const name of ['nobody.knows.this', '__temporal_x'])
+      for (const name of [ADMIT_UPDATE, 'nobody.knows.this', '__temporal_x'])
         expect(await raw.update(workflowId(conversationId), name, [bad])).toBeDefined();
       await raw.query(workflowId(conversationId), 'nobody.knows.this', [bad]).catch(() => undefined);
     }

@@ -4,11 +4,16 @@
  */
 import { Client, Connection } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
-import { type ClientOptions, HoldfastClient, type StartedExecution } from '../../client/client.js';
+import { type ClientOptions, HoldfastClient } from '../../client/client.js';
+import type { StartedExecution } from '../../client/starting.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
 import { connectionOptions } from '../../log/channel.js';
+import { decoder } from '../../log/decode.js';
+import { HistoryReader } from '../../log/history.js';
+import { LogReader } from '../../log/reader.js';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import type { StartExecutionRequest } from '../../protocol/execution.js';
+import type { LogState } from '../../protocol/log/state.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { createWorker, type HoldfastWorker, type HoldfastWorkerOptions } from '../../worker/worker.js';
 import { type Comparison, compareLogs } from './compare-logs.js';
@@ -124,6 +129,12 @@ export class Cluster {
   async action(executionId: string, after = 0): Promise<{ id: string; sequence: number }> {
     const event = await this.seen(executionId, isActionRequired, after);
     return { id: event.data.id, sequence: event.sequence };
+  }
+
+  /** The log's state as of now, folded by itself. */
+  async state(executionId: string): Promise<LogState> {
+    const reader = new LogReader(new HistoryReader(this.temporal, this.server.namespace, decoder()));
+    return (await reader.foldRun(`default.${executionId}`)).fold.state;
   }
 
   handle(executionId: string, runId?: string) {

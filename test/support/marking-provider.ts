@@ -12,8 +12,8 @@ import type { Provider, Recovery } from '../../providers/provider.js';
 export const BEAT_MS = 50;
 
 const configSchema = z.strictObject({
-  /** How long it works before it completes, in milliseconds. */
-  workMs: z.int(),
+  /** How many beats it works before it completes. Not a time: a process that is frozen must not find itself done. */
+  beats: z.int(),
   /** Does not hear that it should stop. */
   deaf: z.boolean().default(false),
 });
@@ -52,8 +52,7 @@ export function markingProvider(folder: string, recovery: Recovery): Provider<Ma
     async run(ctx) {
       mark(ctx, 'start');
       if (recovery === 'journal') await ctx.record(`attempt ${ctx.execution.attempt}`);
-      const until = Date.now() + ctx.config.workMs;
-      while (Date.now() < until) {
+      for (let beat = 0; beat < ctx.config.beats; beat++) {
         if (ctx.signal.aborted && !ctx.config.deaf) {
           mark(ctx, 'stop');
           return {};
