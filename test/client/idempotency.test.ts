@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fingerprint } from '../../client/identity.js';
 import type { HoldfastClient, StartedExecution } from '../../client/index.js';
-import type { StartedExecution } from '../../client/starting.js';
 import type { StartExecutionRequest } from '../../protocol/execution.js';
 import { canonicalJson, type Json } from '../../protocol/json.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
