@@ -22,7 +22,11 @@ export function accessLog(logger: Logger | undefined): MiddlewareHandler<Gateway
       const line = { requestId, method: c.req.method, path: pathOf(c), status, ms, ...notes };
       logger?.info(aborted ? { ...line, aborted } : line, 'request');
     };
-    if (logger !== undefined) outgoing?.once('close', () => write(!outgoing.writableFinished));
+    if (logger !== undefined)
+      outgoing?.once('close', () => {
+        // After those who also listen for it: they say how a stream ended.
+        setImmediate(write, !outgoing.writableFinished);
+      });
     await next();
     c.res.headers.set('X-Request-Id', requestId);
     if (logger !== undefined && outgoing === undefined) write(false);

@@ -42,8 +42,10 @@ export class ExecutionLog {
    */
   signal(name: string, args: readonly unknown[]): void {
     if (this.closing) return;
-    if (!Object.hasOwn(SIGNALS, name) || args.includes(UNDECODABLE))
-      log.warn('a signal is dropped: unknown, or it cannot be decoded', { signal: name });
+    const known = Object.hasOwn(SIGNALS, name) && !args.includes(UNDECODABLE);
+    // Of the signals that a person sends, one in the wrong form is worth a word, too.
+    if (!known || (name === 'respond' && !SIGNALS.respond.safeParse(args[0]).success))
+      log.warn('a signal is dropped: unknown, undecodable, or not in the form it needs', { signal: name });
     this.take(reduce(this.state, { kind: 'signal', name, args }));
   }
 

@@ -80,7 +80,9 @@ async function runAi(
   const loop = new Loop({
     ctx,
     modelName: name,
-    model: await makeModel(name, settings),
+    model: await makeModel(name, settings).catch((error: unknown) => {
+      throw asOurs(error, redactor);
+    }),
     sampling: { maxOutputTokens: settings.maxOutputTokens, temperature: settings.temperature },
     instructions: [options.instructions, ctx.config.instructions].filter(Boolean).join('\n\n') || undefined,
     limits,
@@ -111,7 +113,7 @@ async function runAi(
   if (failure === undefined) return result;
   loop.stageUsage();
   await loop.recorder.commit();
-  throw failure instanceof HoldfastError ? failure : internal(failure, redactor);
+  throw asOurs(failure, redactor);
 }
 
 function timeIsOver(ms: number): HoldfastError {
@@ -121,7 +123,9 @@ function timeIsOver(ms: number): HoldfastError {
   );
 }
 
-function internal(error: unknown, redactor: Redactor): HoldfastError {
+/** Without a cause: an error of somebody else's may hold anything. */
+function asOurs(error: unknown, redactor: Redactor): HoldfastError {
+  if (error instanceof HoldfastError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new HoldfastError('PROVIDER_ERROR', redactor.text(message));
 }

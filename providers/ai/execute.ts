@@ -7,13 +7,15 @@ import type { RunnableTool, ToolCallInfo, ToolOutput } from './tool.js';
 
 /** Milliseconds that a tool gets to settle once its call was aborted for taking too long. */
 const GRACE_MS = 5000;
-const MAX_ERROR = 4000;
 
 export interface Execution {
   readonly tool: RunnableTool;
   readonly call: Call;
   readonly info: Omit<ToolCallInfo, 'signal' | 'callId'>;
+  /** Told to stop: the run ends, or its working time is over. */
   readonly signal: AbortSignal;
+  /** The run ends: aborts with `signal`, and alone means that the runtime minds what still runs. */
+  readonly ended: AbortSignal;
   readonly timeoutMs: number;
   /** UTF-16 units that are kept of what it answers. */
   readonly maxLength: number;
@@ -27,10 +29,10 @@ export interface Executed extends ToolOutput {
 }
 
 /**
- * Runs the tool and settles with what the model is told. When the run's own signal aborts, it waits for the tool
- * however long that takes: code that ignores its abort is the runtime's to fence off.
+ * Runs the tool and settles with what the model is told. When the run ends, it waits for the tool however long that
+ * takes: code that ignores its abort is the runtime's to fence off.
  */
-export async function runTool({ tool, call, info, signal, ...limits }: Execution): Promise<Executed> {
+export async function runTool({ tool, call, info, signal, ended, ...limits }: Execution): Promise<Executed> {
   const began = performance.now();
   const late = new AbortController();
   const timer = setTimeout(() => late.abort(), limits.timeoutMs);
@@ -44,13 +46,15 @@ export async function runTool({ tool, call, info, signal, ...limits }: Execution
     (output) => output,
     (error: unknown) => failed(error),
   );
+  let giveUp: () => void = () => {};
   const expired = new Promise<undefined>((resolve) => {
-    late.signal.addEventListener('abort', () => {
-      void settledWithin(settled, GRACE_MS).then((done) => done || signal.aborted || resolve(undefined));
-    });
+    giveUp = () => void settledWithin(settled, GRACE_MS).then((done) => done || ended.aborted || resolve(undefined));
   });
+  late.signal.addEventListener('abort', giveUp);
+  signal.addEventListener('abort', giveUp);
   const result = await Promise.race([settled, expired]);
   clearTimeout(timer);
+  signal.removeEventListener('abort', giveUp);
   const ms = Math.round(performance.now() - began);
   if (result !== undefined && !(late.signal.aborted && result.isError)) return { ...bounded(result, limits), ms };
   const output = `the tool took longer than ${limits.timeoutMs} ms and was told to stop; its outcome is unknown`;
@@ -59,7 +63,7 @@ export async function runTool({ tool, call, info, signal, ...limits }: Execution
 
 function failed(error: unknown): ToolOutput {
   const message = error instanceof Error ? error.message : String(error);
-  return { output: clip(message === '' ? 'the tool failed without a message' : message, MAX_ERROR), isError: true };
+  return { output: message === '' ? 'the tool failed without a message' : message, isError: true };
 }
 
 function bounded({ output, isError }: ToolOutput, limits: Pick<Execution, 'maxLength' | 'redactor'>): ToolOutput {

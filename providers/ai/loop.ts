@@ -4,6 +4,7 @@
  */
 import type { LanguageModel, ToolSet } from 'ai';
 import { HoldfastError } from '../../protocol/errors.js';
+import { clip } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
 import { boundJson } from '../acp/bound.js';
 import type { Redactor } from '../process/redact.js';
@@ -183,6 +184,7 @@ export class Loop {
       call,
       info: { executionId: ctx.execution.id, conversationId: ctx.conversation.id },
       signal,
+      ended: ctx.signal,
       timeoutMs: tool.timeoutMs ?? limits.toolTimeoutMs,
       maxLength: limits.maxToolResultLength,
       redactor,
@@ -197,13 +199,10 @@ export class Loop {
   }
 
   #result(call: Call, output: string, isError: boolean, ms: number): void {
-    const shown = boundJson(output, MAX_SHOWN_OUTPUT * 4).value;
-    const short =
-      typeof shown === 'string' && shown.length <= MAX_SHOWN_OUTPUT ? shown : `${output.slice(0, MAX_SHOWN_OUTPUT)}…`;
     this.recorder.event('ai.tool_result', {
       callId: call.callId,
       tool: call.tool,
-      output: short,
+      output: clip(output, MAX_SHOWN_OUTPUT),
       ...(output.length > MAX_SHOWN_OUTPUT ? { truncated: true, length: output.length } : {}),
       isError,
       ms,

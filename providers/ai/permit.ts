@@ -1,5 +1,5 @@
 /** Whether a call may run: by its tool's own rule, or by what a person said. */
-import { type Json, type JsonObject, jsonBytes } from '../../protocol/json.js';
+import { clip, type Json, type JsonObject, jsonBytes } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
 import type { Redactor } from '../process/redact.js';
 import type { ActionQuestion, RunContext } from '../provider.js';
@@ -60,7 +60,7 @@ function tooLong(bytes: number): string {
 }
 
 function questionOf(call: Call, tool: RunnableTool): ActionQuestion {
-  const description = tool.description.slice(0, 2000);
+  const description = clip(tool.description, 2000);
   return {
     kind: 'approval',
     title: `Run the tool "${call.tool}"?`,

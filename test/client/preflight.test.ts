@@ -402,6 +402,13 @@ describe('every failure is a HoldfastError', () => {
     expect(await codeOf(HoldfastClient.connect(options as ClientOptions))).toBe('VALIDATION_ERROR');
   });
 
+  it('of a worker that cannot be', async () => {
+    const { address } = cluster.server;
+    const dataConverter = { payloadConverterPath: 'x' };
+    for (const options of [{ providers: [] }, { providers: [scriptedProvider()], dataConverter }])
+      expect(await codeOf(createWorker({ address, ...options }))).toBe('VALIDATION_ERROR');
+  });
+
   it('of a client that was closed', async () => {
     const closed = await HoldfastClient.connect({ address: cluster.server.address });
     const { id } = await cluster.run([{ approve: { title: 'go on?' } }]);

@@ -14,7 +14,8 @@ import { expectWhole, keptText, recoveries } from '../support/log-checks.js';
 import { type Chance, chance } from '../support/seed.js';
 
 const LANES = 4;
-const POOL = { heartbeatTimeoutMs: 1_000, leaseMs: 1_000, stopGraceMs: 1_000 };
+/** A journaled host gives up when it was out of touch for heartbeat + lease − grace: long enough for a busy machine. */
+const POOL = { heartbeatTimeoutMs: 2_000, leaseMs: 2_000, stopGraceMs: 300 };
 const ROLLOVER = { batches: 8 };
 const PATIENCE_MS = 120_000;
 

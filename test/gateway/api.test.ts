@@ -1,5 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Inbox } from '../../client/index.js';
 import { Cluster } from '../support/cluster.js';
 import { Harness } from './harness.js';
 
@@ -8,8 +9,13 @@ let gateway: Harness;
 
 beforeAll(async () => {
   cluster = await Cluster.start();
-  await cluster.worker();
   gateway = await Harness.start({ client: cluster.client });
+  const early = await gateway.get('/readyz');
+  expect(early).toMatchObject({
+    status: 503,
+    body: { status: 'not_ready', missing: [expect.stringContaining('worker')] },
+  });
+  await cluster.worker();
 });
 
 afterAll(async () => {
@@ -66,7 +72,7 @@ describe('the document', () => {
 describe('the runtime', () => {
   it('says that it is alive and ready, and what it has', async () => {
     expect((await gateway.get('/healthz')).body).toEqual({ status: 'ok' });
-    expect((await gateway.get('/readyz')).body).toEqual({ status: 'ready', missing: [] });
+    await expect.poll(async () => (await gateway.get('/readyz')).body).toEqual({ status: 'ready', missing: [] });
     const runtime = (await gateway.get('/v1/runtime')).body;
     expect(runtime).toMatchObject({ name: 'holdfast', protocolVersion: '2026-09-02' });
     expect((await gateway.get('/v1/runtime/capabilities')).body).toEqual({ providers: runtime.providers });
@@ -154,16 +160,16 @@ describe('an execution', () => {
     const first = (await gateway.get(`/v1/executions?conversationId=${conversationId}&limit=2`)).body;
     const rest = (
       await gateway.get(
-        `/v1/executions?conversationId=${conversationId}&limit=2&pageToken=${encodeURIComponent(first.nextPageToken)}`,
+        `/v1/executions?conversationId=${conversationId}&limit=2&pageToken=${encodeURIComponent(first.nextPageToken ?? '')}`,
       )
     ).body;
     const listed = [...first.executions, ...rest.executions].map(({ id }: { id: string }) => id);
     expect(new Set(listed)).toEqual(ids);
     for (const query of [`pageToken=${first.nextPageToken}`, `conversationId=${conversationId}&pageToken=nonsense`])
       expect(await gateway.get(`/v1/executions?${query}`)).toMatchObject({ status: 400 });
-    const { createdAt } = first.executions[0];
+    const [{ id: newest, createdAt } = { id: '', createdAt: '' }] = first.executions;
     const after = await gateway.get(`/v1/executions?conversationId=${conversationId}&after=${createdAt}`);
-    expect(after.body.executions.map(({ id }: { id: string }) => id)).not.toContain(first.executions[0].id);
+    expect(after.body.executions.map(({ id }: { id: string }) => id)).not.toContain(newest);
     const before = await gateway.get(`/v1/executions?conversationId=${conversationId}&before=${createdAt}`);
     expect(before.body.executions).toHaveLength(2);
     expect(await gateway.get('/v1/conversations/conv_none/executions')).toMatchObject({ status: 404 });
@@ -178,7 +184,7 @@ describe('an execution', () => {
       ids.push(id);
     }
     const inbox = async (query: string) => (await gateway.get(`/v1/actions?${query}`)).body;
-    const mine = (actions: { executionId: string; title: string }[]) =>
+    const mine = (actions: Inbox['actions']) =>
       actions.filter(({ executionId }) => ids.includes(executionId)).map(({ title }) => title);
     await expect
       .poll(async () => mine((await inbox('state=pending')).actions), { timeout: 15_000 })
@@ -186,7 +192,7 @@ describe('an execution', () => {
     const oldest = await inbox('order=oldest');
     expect(mine(oldest.actions)).toEqual(titles);
     expect(oldest).toMatchObject({ truncated: false, readAt: expect.stringMatching(/Z$/) });
-    const paged: { executionId: string; title: string }[] = [];
+    const paged: Inbox['actions'][number][] = [];
     for (let token = ''; ; ) {
       const page = await inbox(`order=oldest&limit=1${token === '' ? '' : `&pageToken=${token}`}`);
       paged.push(...page.actions);

@@ -72,6 +72,29 @@ async function expectWhole(id: string, readers: readonly Reader[]): Promise<void
   for (const { got } of readers) expect(got).toEqual(log);
 }
 
+/** With no server there, nothing hangs and nothing is claimed that is not known. */
+async function expectUnavailable(id: string, actionId: string): Promise<void> {
+  const conversation = { conversationId: 'conv_x', providerId: 'scripted', input: 'x' };
+  const answers = await Promise.all([
+    gateway.post(`/v1/executions/${id}/actions/${actionId}:respond`, { approved: true }, { 'idempotency-key': 'mine' }),
+    gateway.post(`/v1/executions/${id}/actions/${actionId}:respond`, { approved: true }),
+    gateway.post('/v1/executions', conversation),
+    gateway.get(`/v1/executions/${id}`),
+    gateway.get(`/v1/executions/exec_other/events`, { accept: 'text/event-stream' }),
+    gateway.get('/readyz'),
+  ]);
+  const [mine, random, ...others] = answers;
+  for (const answer of [mine, random])
+    expect(answer).toMatchObject({
+      status: 503,
+      body: { code: 'RUNTIME_UNAVAILABLE', details: { outcome: 'unknown' } },
+    });
+  expect(mine?.body.details.responseId).toBe('mine');
+  expect(random?.body.details.responseId).toMatch(/^resp_/);
+  expect(mine?.headers.get('retry-after')).toBe('1');
+  expect(others.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
+}
+
 describe('every stream is exactly 1 … N', () => {
   it('while its run rolls over', async () => {
     const { id } = await gateway.run(cluster, [{ say: 'x'.repeat(60), chunk: 1, everyMs: 40 }]);
@@ -83,6 +106,33 @@ describe('every stream is exactly 1 … N', () => {
     );
   });
 
+  it('or says that what comes next is gone: never a silent gap', async () => {
+    const { id } = await gateway.run(undefined, [{ say: 'x'.repeat(40), chunk: 1, everyMs: 40 }, { hang: true }]);
+    const first = (await cluster.handle(id).describe()).runId;
+    await expect.poll(async () => (await cluster.handle(id).describe()).runId, { timeout: 20_000 }).not.toBe(first);
+    await cluster.temporal.workflowService.deleteWorkflowExecution({
+      namespace: 'default',
+      workflowExecution: { workflowId: `default.${id}`, runId: first },
+    });
+    const path = `/v1/executions/${id}/events`;
+    await expect.poll(async () => (await gateway.get(path)).status, { timeout: 20_000 }).toBe(410);
+    const { body } = await gateway.get(path);
+    const oldest = Number(body.details.oldestSequence);
+    expect(body.code).toBe('EVENTS_EXPIRED');
+    expect(oldest).toBeGreaterThan(1);
+    const stream = { accept: 'text/event-stream' };
+    expect(await gateway.get(path, stream)).toMatchObject({
+      status: 410,
+      body: { details: { oldestSequence: oldest } },
+    });
+    expect((await gateway.get(path, { ...stream, 'last-event-id': String(oldest - 2) })).status).toBe(410);
+    const rest = await RawStream.open(gateway.url, `${path}?after=${oldest - 1}`);
+    await rest.until(() => rest.parser.frames.length > 0);
+    expect(rest.sequences[0]).toBe(oldest);
+    rest.socket.destroy();
+    await gateway.post(`/v1/executions/${id}:cancel`);
+  });
+
   it('while its worker is killed and the server restarts', async () => {
     const text = (letter: string): object => ({ say: letter.repeat(30), chunk: 1, everyMs: 40 });
     const { id } = await gateway.run(cluster, [text('a'), { record: 1 }, text('b'), { record: 2 }, text('c')]);
@@ -91,8 +141,11 @@ describe('every stream is exactly 1 … N', () => {
     await worker.kill();
     worker = await startWorker();
     await cluster.seen(id, (event) => event.type === 'provider.event' && event.data.name === 'runtime.recovered');
+    const asking = await gateway.run(cluster, [{ approve: { title: 'ok?' } }]);
+    const action = await gateway.action(asking.id);
     const { address } = cluster.server;
     await cluster.server.kill();
+    await expectUnavailable(asking.id, action.id);
     const port = Number(address.split(':')[1]);
     restarted = await startDevServer({ dbFile: join(folder, 'state.db'), port });
     await expectWhole(id, readers);

@@ -57,7 +57,7 @@ describe('close', () => {
   it('ends streams cleanly, answers who waits, and is not held up by idle connections', async () => {
     const gateway = await serve();
     const agent = new Agent({ keepAlive: true });
-    const idle = await new Promise<string | undefined>((resolve) => {
+    const idle = await new Promise((resolve) => {
       request(`${gateway.url}/healthz`, { agent }, (response) => {
         response.resume();
         response.on('end', () => resolve(response.headers['keep-alive']));

@@ -1,16 +1,32 @@
 /** A gateway over a real server, and calls of it whose every answer is held against its OpenAPI document. */
 import { pino } from 'pino';
 import { expect } from 'vitest';
+import type { EventPage, Inbox, RuntimeDescription } from '../../client/index.js';
 import { type RunningGateway, type ServeOptions, serveGateway } from '../../gateway/index.js';
-import type { Execution } from '../../protocol/execution.js';
+import type { Artifact } from '../../protocol/artifact.js';
+import type { Execution, ExecutionSummary } from '../../protocol/execution.js';
 import type { Cluster } from '../support/cluster.js';
 import { ResponseCheck } from './openapi.js';
+
+/** Whatever any answer may hold. That it is what the operation says is held against the document. */
+export interface Body extends Execution, Inbox, EventPage, ReadToken, RuntimeDescription {
+  readonly code: string;
+  readonly message: string;
+  readonly details: Readonly<Record<string, unknown>>;
+  readonly missing: readonly string[];
+  readonly executions: readonly ExecutionSummary[];
+  readonly artifacts: readonly Artifact[];
+}
+
+interface ReadToken {
+  readonly token: string;
+  readonly expiresAt: string;
+}
 
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: what comes over the wire is checked against the document
-  readonly body: any;
+  readonly body: Body;
 }
 
 export interface CallOptions {
@@ -53,7 +69,7 @@ export class Harness {
       ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();
-    const answer = { status: response.status, headers: response.headers, body: parsed(text) };
+    const answer = { status: response.status, headers: response.headers, body: parsed(text) as Body };
     if (method !== 'HEAD' && method !== 'OPTIONS' && !/event-stream/.test(response.headers.get('content-type') ?? ''))
       expect(this.check.problem(method, path, answer.status, answer.body)).toBeUndefined();
     expect(response.headers.get('x-request-id')).toMatch(/^[\w.-]{1,64}$/);
@@ -80,7 +96,8 @@ export class Harness {
   async action(executionId: string): Promise<{ id: string; title: string }> {
     for (;;) {
       const { body } = await this.get(`/v1/executions/${executionId}/actions`);
-      if (body.actions.length > 0) return body.actions[0];
+      const [action] = body.actions;
+      if (action !== undefined) return action;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }

@@ -134,7 +134,7 @@ describe('no request gets a 5xx', () => {
     const query = fc.array(fc.tuple(names, value), { maxLength: 2 }).map((pairs) => {
       // A long poll would take its time.
       const kept = pairs.filter(([name, text]) => name !== 'waitSeconds' || !/^\d+$/.test(text) || text === '0');
-      return kept.map(([name, text]) => `${name}=${encodeURIComponent(text.toWellFormed())}`).join('&');
+      return kept.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join('&');
     });
     const segment = fc.oneof(
       fc.constantFrom(
@@ -148,7 +148,7 @@ describe('no request gets a 5xx', () => {
         ':cancel',
         '@cancel',
       ),
-      fc.string({ maxLength: 12 }).map((text) => encodeURIComponent(text.toWellFormed())),
+      fc.string({ maxLength: 12 }).map((text) => encodeURIComponent(text)),
       fc.constantFrom('%', '%2F', '%00', '%C3%A9', "'", '"', '*', '(', '__proto__', 'constructor'),
     );
     const path = fc.oneof(
@@ -187,7 +187,7 @@ describe('no request gets a 5xx', () => {
     await fc.assert(
       fc.asyncProperty(cursor, cursor, async (after, last) => {
         const header = last.replaceAll(/[^ -~]/g, '').trim();
-        await holds('GET', `/v1/executions/${id}/events?after=${encodeURIComponent(after.toWellFormed())}`, {
+        await holds('GET', `/v1/executions/${id}/events?after=${encodeURIComponent(after)}`, {
           headers: { accept: 'text/event-stream', ...(header === '' ? {} : { 'last-event-id': header }) },
         });
       }),

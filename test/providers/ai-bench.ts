@@ -14,24 +14,18 @@ import { rig, runsIn } from './ai-rig.js';
 
 export class AiBench {
   /** Each run of a tool is a line in it. */
-  runsFile = '';
+  private readonly runsFile = join(mkdtempSync(join(tmpdir(), 'ai-')), 'runs');
   private readonly workers: HoldfastWorker[] = [];
   private readonly processes: ChildProcess[] = [];
 
   private constructor(
     readonly cluster: Cluster,
     readonly model: LocalModel,
-  ) {
-    this.newRuns();
-  }
+  ) {}
 
   static async start(): Promise<AiBench> {
     const [cluster, model] = await Promise.all([Cluster.start(), startLocalModel()]);
     return new AiBench(cluster, model);
-  }
-
-  newRuns(): void {
-    this.runsFile = join(mkdtempSync(join(tmpdir(), 'ai-')), 'runs');
   }
 
   get runs(): string[] {
@@ -74,7 +68,7 @@ export class AiBench {
 
   /** Compares every log with what its workflow knows, and ends everything. */
   async stop(): Promise<void> {
-    await this.worker();
+    if (this.workers.length === 0) await this.worker();
     const compared = await this.cluster.compare();
     await this.clear();
     await this.cluster.stop();

@@ -2,7 +2,8 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { AiOptions } from '../../providers/ai/ai.js';
+import { z } from 'zod';
+import { type AiOptions, aiTool } from '../../providers/ai/ai.js';
 import { Attempt } from '../support/scripted-context.js';
 import { call, json, type RawModel, type Respond, rawModel, rig, runsIn, sse, text } from './ai-rig.js';
 
@@ -231,3 +232,32 @@ test('the limits of tokens and of time end it', async () => {
   const time = await attempt([() => {}], { limits: { runTimeoutMs: 300 } });
   await expect(time.result).rejects.toThrow(/limit of 300 ms of working time/);
 });
+
+test('a tool that ignores its abort holds up neither the loop nor its time limit; a cancel waits for it', async () => {
+  let free: () => void = () => {};
+  const stuck = aiTool({
+    description: 'Is stuck.',
+    input: z.strictObject({}),
+    needsApproval: false,
+    timeoutMs: 100,
+    execute: () => new Promise<void>((resolve) => (free = resolve)),
+  });
+  const stuckCall = sse([call('stuck', '{}')], { finish: 'tool_calls' });
+  const one = await attempt([stuckCall, sse([text('so be it')])], { tools: { stuck } });
+  await one.result;
+  expect(one.text).toBe('so be it');
+  expect(natives(one, 'ai.tool_result')).toMatchObject([{ isError: true, output: expect.stringContaining('unknown') }]);
+  await model.stop();
+
+  const two = await attempt([stuckCall], { tools: { stuck: { ...stuck, timeoutMs: 60_000 } } });
+  while (natives(two, 'ai.tool_call').length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  two.abort();
+  let settled = false;
+  void two.result.then(() => {
+    settled = true;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(settled).toBe(false);
+  free();
+  expect(await two.result).toEqual({ forced: false });
+}, 20_000);

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import { expectWhole, keptText, recoveries } from '../support/log-checks.js';
 import { eventually } from '../support/provider-context.js';
@@ -8,8 +8,6 @@ let bench: AiBench;
 beforeAll(async () => {
   bench = await AiBench.start();
 });
-beforeEach(() => bench.newRuns());
-afterEach(() => bench.clear());
 afterAll(() => bench.stop());
 
 const natives = (events: readonly HoldfastEvent[], name: string) =>

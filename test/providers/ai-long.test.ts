@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import { aiTool } from '../../providers/ai/ai.js';
@@ -8,8 +8,6 @@ let bench: AiBench;
 beforeAll(async () => {
   bench = await AiBench.start();
 });
-beforeEach(() => bench.newRuns());
-afterEach(() => bench.clear());
 afterAll(() => bench.stop());
 
 const natives = (events: readonly HoldfastEvent[], name: string) =>
@@ -34,7 +32,6 @@ test('100 model calls in a long conversation stay under 3 MB of history', async 
   const { raw, runId } = await bench.cluster.handle(id).describe();
   expect(runId).toBeTruthy();
   const bytes = Number(raw.workflowExecutionInfo?.historySizeBytes);
-  console.log('history', bytes, raw.workflowExecutionInfo?.historyLength);
   expect(bytes).toBeGreaterThan(800_000);
   expect(bytes).toBeLessThan(3_000_000);
 }, 60_000);

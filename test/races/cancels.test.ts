@@ -1,5 +1,5 @@
 /** Cancels at every point of an execution's life: one cleanup, one run.cancelled, and the confirmation is true. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type FaultPoint, installFaultHook } from '../../activities/fault-points.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { briefProvider } from '../support/brief-provider.js';
@@ -8,9 +8,13 @@ import { expectWhole } from '../support/log-checks.js';
 import { probeProvider } from '../support/probe-provider.js';
 import { type Chance, chance } from '../support/seed.js';
 
+/** The machine may be busy; what is measured here is order, never time. */
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
+
 let cluster: Cluster;
 let random: Chance;
 const probe = probeProvider('probe');
+const PATIENTLY = { timeout: 60_000 };
 
 beforeAll(async () => {
   random = chance('cancels');
@@ -49,9 +53,7 @@ async function expectCancelled(id: string, confirmation: string, reason = 'enoug
   expectWhole(events);
   expect(events.filter((event) => event.type === 'run.cancelled')).toHaveLength(1);
   expect(events.at(-1)?.data).toEqual({ reason, confirmation });
-  await expect
-    .poll(async () => (await cluster.handle(id).describe()).status.name, { timeout: 20_000 })
-    .toBe('CANCELLED');
+  await expect.poll(async () => (await cluster.handle(id).describe()).status.name, PATIENTLY).toBe('CANCELLED');
 }
 
 const probed = () => cluster.start({ providerId: 'probe', config: {} });
@@ -110,28 +112,21 @@ describe('a cancel', () => {
     expect(probe.cleanups.get(id)).toBeUndefined();
   });
 
-  it('when its host is announced: its provider is never called', async () => {
-    const held = holdAt('run.announced');
+  it.each([
+    ['its host is announced', 'run.announced'],
+    ['its first batch is on the way', 'batch.sending'],
+  ] as const)('when %s: its provider is never called, or stopped, and that is what is said', async (_, point) => {
+    const held = holdAt(point);
     const { id } = await probed();
     await held.reached;
     await cluster.client.cancel(id, 'enough');
-    await expect.poll(async () => (await cluster.client.getExecution(id)).state).toMatch(/^cancel/);
+    await expect.poll(async () => (await cluster.client.getExecution(id)).state, PATIENTLY).toMatch(/^cancel/);
     held.release();
-    await expectCancelled(id, 'not_running');
-    expect(types(await cluster.log(id))).not.toContain('run.started');
-    expect(probe.starts.get(id)).toBeUndefined();
-  });
-
-  it('when its first batch is on the way: the provider is never called, or stopped', async () => {
-    const held = holdAt('batch.sending');
-    const { id } = await probed();
-    await held.reached;
-    await cluster.client.cancel(id, 'enough');
-    await expect.poll(async () => (await cluster.client.getExecution(id)).state).toMatch(/^cancel/);
-    held.release();
-    await expectCancelled(id, 'not_running');
-    expect(types(await cluster.log(id))).not.toContain('run.started');
-    expect(probe.starts.get(id)).toBeUndefined();
+    await cluster.client.waitForTerminal(id, { timeoutMs: 120_000 });
+    await expectCancelled(id, probe.starts.has(id) ? 'cooperative' : 'not_running');
+    // The cancel came before it was started, so for the log it never did.
+    expect(types(await cluster.log(id))).toEqual(['run.queued', 'run.cancelled']);
+    expect(probe.cleanups.get(id)).toBe(probe.starts.get(id));
     expect(probe.running.has(id)).toBe(false);
   });
 
@@ -160,7 +155,7 @@ describe('a cancel', () => {
                 });
           await new Promise((resolve) => setTimeout(resolve, random.whole(200)));
           await cluster.client.cancel(id, 'enough');
-          const { state } = await cluster.client.waitForTerminal(id, { timeoutMs: 30_000 });
+          const { state } = await cluster.client.waitForTerminal(id, { timeoutMs: 120_000 });
           const events = await cluster.log(id);
           expectWhole(events);
           const last = events.at(-1);
@@ -173,7 +168,7 @@ describe('a cancel', () => {
       );
     console.log('cancels at any moment:', seen);
     expect(Object.keys(seen).length).toBeGreaterThan(1);
-  }, 90_000);
+  });
 
   it('reaches a provider whose run had just settled: cooperative, not lost', async () => {
     // The provider ends between the cancel and its stop: the cancel is in the log before the result.
@@ -184,7 +179,7 @@ describe('a cancel', () => {
     const stopping = holdAt('stop.received');
     stopping.release();
     await cluster.client.cancel(id, 'enough');
-    const { state } = await cluster.client.waitForTerminal(id, { timeoutMs: 30_000 });
+    const { state } = await cluster.client.waitForTerminal(id, { timeoutMs: 120_000 });
     if (state === 'cancelled') {
       const last = (await cluster.log(id)).at(-1);
       expect((last?.data as { confirmation?: string } | undefined)?.confirmation).not.toBe('lost');

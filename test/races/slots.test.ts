@@ -1,11 +1,14 @@
 /** More executions than slots: waiting in a queue is no error, and never more providers live than there are slots. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { PROTOCOL_VERSION } from '../../protocol/manifest.js';
 import type { Provider } from '../../providers/provider.js';
 import { Cluster, PATIENT_POOL } from '../support/cluster.js';
 import { expectWhole } from '../support/log-checks.js';
+
+/** The machine may be busy; what is measured here is order, never time. */
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 const SLOTS = 2;
 
@@ -79,7 +82,7 @@ describe(`60 executions on a worker with ${SLOTS} slots`, () => {
           return id;
         }),
       );
-      const ends = await Promise.all(ids.map((id) => cluster.client.waitForTerminal(id, { timeoutMs: 50_000 })));
+      const ends = await Promise.all(ids.map((id) => cluster.client.waitForTerminal(id, { timeoutMs: 200_000 })));
       expect(ends.map(({ state }) => state)).toEqual(ids.map(() => 'succeeded'));
       expect(count.peak).toBe(SLOTS);
       expect(count.runs).toBe(60);
@@ -105,7 +108,7 @@ describe('a provider that ignores its abort', () => {
     }
     const late = await cluster.start({ providerId: 'counting', config: {} });
     expect(count.live).toBe(SLOTS);
-    expect((await cluster.client.waitForTerminal(late.id, { timeoutMs: 30_000 })).state).toBe('succeeded');
+    expect((await cluster.client.waitForTerminal(late.id, { timeoutMs: 120_000 })).state).toBe('succeeded');
     expect(count.peak).toBe(SLOTS);
   });
 });
@@ -128,7 +131,7 @@ describe('with no worker at all', () => {
     await expect.poll(listed, { timeout: 20_000 }).toBe(10);
     expect(count.runs).toBe(0);
     await worker();
-    const ends = await Promise.all(started.map(({ id }) => cluster.client.waitForTerminal(id, { timeoutMs: 30_000 })));
+    const ends = await Promise.all(started.map(({ id }) => cluster.client.waitForTerminal(id, { timeoutMs: 120_000 })));
     expect(ends.map(({ state }) => state)).toEqual(ends.map(() => 'succeeded'));
   });
 });
