@@ -23,6 +23,7 @@ export const artifact = artifactSchema.meta({ id: 'Artifact' });
 export const actionRequest = actionRequestSchema.meta({ id: 'ActionRequest' });
 
 export const createConversation = createConversationRequestSchema.meta({ id: 'CreateConversationRequest' });
+export const closeConversation = z.strictObject({}).meta({ id: 'CloseConversationRequest' });
 export const startExecution = startExecutionRequestSchema.meta({ id: 'StartExecutionRequest' });
 export const actionResponse = actionResponseSchema.meta({ id: 'ActionResponse' });
 export const cancelRequest = z

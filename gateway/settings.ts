@@ -15,6 +15,7 @@ export type GatewayClient = Pick<
   | 'describeRuntime'
   | 'createConversation'
   | 'getConversation'
+  | 'closeConversation'
   | 'startExecution'
   | 'getExecution'
   | 'listExecutions'

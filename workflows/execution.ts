@@ -280,6 +280,8 @@ class Life {
     const { state } = this.log;
     // Temporal's own cancel request does not pass to the next run, so nothing that is ending rolls over.
     if (this.learned.length > 0 || state.ending !== undefined || state.result !== undefined) return;
+    // What came while the check was under way is shown now: the next run takes what it inherits for shown.
+    this.presence.show(state);
     this.log.close();
     const segment: Segment = {
       runId: this.log.runId,

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { Client } from '@temporalio/client';
 import { bundleWorkflowCode, NativeConnection, Worker } from '@temporalio/worker';
 import type { Arrivals } from '../support/arrivals.js';
-import { BARE_QUEUE } from '../workflows/messages.js';
+import { BARE_HOST_QUEUE, BARE_QUEUE } from '../workflows/messages.js';
 import { bareActivities } from './activities.js';
 
 const SILENT = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error: console.error };
@@ -11,8 +11,8 @@ const SILENT = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error: 
 export class BareWorker {
   private constructor(
     private readonly connection: NativeConnection,
-    private readonly worker: Worker,
-    private readonly running: Promise<void>,
+    private readonly workers: readonly Worker[],
+    private readonly running: Promise<unknown>,
   ) {}
 
   static async start(address: string, client: Client, arrivals: Arrivals): Promise<BareWorker> {
@@ -28,11 +28,13 @@ export class BareWorker {
     const connection = await NativeConnection.connect({ address });
     const activities = bareActivities(client, arrivals);
     const worker = await Worker.create({ connection, taskQueue: BARE_QUEUE, workflowBundle, activities });
-    return new BareWorker(connection, worker, worker.run());
+    const host = await Worker.create({ connection, taskQueue: BARE_HOST_QUEUE, activities });
+    const workers = [worker, host];
+    return new BareWorker(connection, workers, Promise.all(workers.map((each) => each.run())));
   }
 
   async stop(): Promise<void> {
-    this.worker.shutdown();
+    for (const worker of this.workers) worker.shutdown();
     await this.running;
     await this.connection.close();
   }

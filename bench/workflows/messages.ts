@@ -1,5 +1,7 @@
 /** What passes between the bare workflows and their callers. Safe on both sides of the sandbox. */
 export const BARE_QUEUE = 'bench-bare';
+/** Carries activities alone, like a host's own queue: what is scheduled there is never started eagerly. */
+export const BARE_HOST_QUEUE = 'bench-bare-host';
 
 export interface PlannedSignal {
   /** Size of its argument. */

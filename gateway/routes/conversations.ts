@@ -1,7 +1,7 @@
 /** Conversations: what executions that belong together share. */
 import { idSchema } from '../../protocol/ids.js';
 import { type AnyOperation, operation } from '../operation.js';
-import { conversation, createConversation, executionList, json } from '../schemas.js';
+import { closeConversation, conversation, createConversation, executionList, json } from '../schemas.js';
 import { listQuery } from './executions.js';
 
 export function conversationOperations(): AnyOperation[] {
@@ -26,6 +26,20 @@ export function conversationOperations(): AnyOperation[] {
       replies: { 200: json('The conversation.', conversation) },
       problems: ['NOT_FOUND'],
       handle: async ({ c, client, params }) => c.json(await client.getConversation(params.id)),
+    }),
+    operation({
+      method: 'post',
+      path: '/v1/conversations/{id}:close',
+      id: 'closeConversation',
+      tag: 'Conversations',
+      summary: 'Close a conversation',
+      description:
+        'Later starts in it get `INVALID_STATE`, executions that wait for their turn end as `cancelled`, the one that has the turn goes on. Closing it again changes nothing.',
+      params: { id: idSchema },
+      body: closeConversation,
+      replies: { 200: json('The conversation.', conversation) },
+      problems: ['NOT_FOUND'],
+      handle: async ({ c, client, params }) => c.json(await client.closeConversation(params.id)),
     }),
     operation({
       method: 'get',

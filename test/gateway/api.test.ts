@@ -46,6 +46,7 @@ describe('the document', () => {
         '/v1/conversations',
         '/v1/conversations/{id}',
         '/v1/conversations/{id}/executions',
+        '/v1/conversations/{id}:close',
         '/v1/executions',
         '/v1/executions/{id}',
         '/v1/executions/{id}/actions',
@@ -76,6 +77,21 @@ describe('the runtime', () => {
     const runtime = (await gateway.get('/v1/runtime')).body;
     expect(runtime).toMatchObject({ name: 'holdfast', protocolVersion: '2026-09-02' });
     expect((await gateway.get('/v1/runtime/capabilities')).body).toEqual({ providers: runtime.providers });
+  });
+});
+
+describe('a conversation', () => {
+  it('is created, read, and closed once and for all', async () => {
+    const created = await gateway.post('/v1/conversations', { metadata: { topic: 'x' } });
+    expect(created).toMatchObject({ status: 201, body: { metadata: { topic: 'x' } } });
+    const path = `/v1/conversations/${created.body.id}`;
+    expect((await gateway.get(path)).body).toEqual(created.body);
+    for (const close of [`${path}:close`, `${path}%3Aclose`])
+      expect(await gateway.post(close)).toMatchObject({ status: 200, body: created.body });
+    const late = { conversationId: created.body.id, providerId: 'scripted', input: 'x' };
+    expect(await gateway.post('/v1/executions', late)).toMatchObject({ status: 409, body: { code: 'INVALID_STATE' } });
+    expect((await gateway.post('/v1/conversations/conv_none:close')).status).toBe(404);
+    expect((await gateway.post(`${path}:close`, { reason: 'x' })).status).toBe(400);
   });
 });
 

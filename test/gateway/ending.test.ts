@@ -5,7 +5,7 @@ import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { RunningGateway } from '../../gateway/index.js';
 import { serveGateway } from '../../gateway/index.js';
 import { Cluster } from '../support/cluster.js';
@@ -101,6 +101,8 @@ describe('close', () => {
 describe('SIGTERM', () => {
   let child: ChildProcess;
   let lines: Interface;
+
+  afterEach(() => void child.kill('SIGKILL'));
 
   async function start(): Promise<string> {
     const script = fileURLToPath(new URL('./gateway-process.ts', import.meta.url));

@@ -105,6 +105,25 @@ describe('an execution that rolls over', () => {
     await cluster.client.waitForTerminal(id);
   });
 
+  it('shows also what was asked while it was under way', async () => {
+    // The fourth batch makes the run roll over; the question comes while it does.
+    const asked = await Promise.all(
+      Array.from({ length: 20 }, (_, i) =>
+        cluster.run([{ say: 'abc', chunk: 1, everyMs: 30 }, { wait: i * 2 }, { approve: { title: 'ok?' } }]),
+      ),
+    );
+    const ids = asked.map(({ id }) => id).sort();
+    for (const id of ids) await cluster.action(id);
+    const listed = async () =>
+      (await cluster.client.listExecutions({ state: 'awaiting_approval' })).executions
+        .filter(({ id, pendingActions }) => ids.includes(id) && pendingActions.length === 1)
+        .map(({ id }) => id)
+        .sort();
+    await expect.poll(listed, { timeout: 30_000 }).toEqual(ids);
+    await Promise.all(ids.map((id) => cluster.client.cancel(id)));
+    await Promise.all(ids.map((id) => cluster.client.waitForTerminal(id)));
+  });
+
   it('remembers across it how actions ended', async () => {
     const { id } = await cluster.run([
       { approve: { title: 'first?' } },
