@@ -39,6 +39,9 @@ const FORGET_MS = 3_600_000;
 /** What every heartbeat carries, so that its timeout tells one that was held from one that was lost on the way. */
 const ALIVE = 'alive';
 
+/** A run may grow to so many times what makes it roll over, while it rolls over. */
+const OVERRUN = 2;
+
 /** How many times in one heartbeat timeout a host shows that it is alive. */
 const BEATS_PER_TIMEOUT = 3;
 
@@ -170,6 +173,10 @@ export class Host implements HostActivities {
       workflowId,
       launch,
       calls: this.options.calls,
+      perRun: {
+        batches: this.options.rollover.batches * OVERRUN + 100,
+        bytes: this.options.rollover.bytes * OVERRUN,
+      },
       log: (level, message, more) => this.options.log(level, message, { ...fields, ...more }),
     });
     this.runs.set(live.token, live);

@@ -21,6 +21,8 @@ export interface LiveRunOptions {
   readonly workflowId: string;
   readonly launch: Launch;
   readonly calls: ServerCalls;
+  /** The most that one run takes of this provider before it has rolled over. */
+  readonly perRun: { readonly batches: number; readonly bytes: number };
   readonly log: RunContext['log'];
 }
 
@@ -62,6 +64,7 @@ export class LiveRun {
       };
     });
     this.sink = new EventSink({
+      perRun: options.perRun,
       send: async (batch, items) => {
         await faultPoint('batch.sending', workflowId);
         await calls.signal(workflowId, 'append', { token: this.token, batch, items }, this.abort.signal);

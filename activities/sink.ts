@@ -17,6 +17,8 @@ const HIGH_WATER_BYTES = MAX_BATCH_BYTES;
 const HIGH_WATER_ITEMS = 2_000;
 
 export interface SinkOptions {
+  /** What one run takes: past this much nothing is sent until the run was handed over (`resetCounts`). */
+  readonly perRun: { readonly batches: number; readonly bytes: number };
   /** Sends one batch and resolves when the server has it. Rejects only for good. */
   readonly send: (batch: number, items: readonly BatchItem[]) => Promise<void>;
   /** A batch can never be sent: the execution is closed, or the batch is refused. */
@@ -38,6 +40,7 @@ export class EventSink {
   private lastFlush = 0;
   private hurry = new AbortController();
   private closed = false;
+  private handedOver: () => void = () => undefined;
 
   constructor(private readonly options: SinkOptions) {}
 
@@ -66,6 +69,7 @@ export class EventSink {
     this.queue.length = 0;
     this.queuedBytes = 0;
     this.hurry.abort();
+    this.handedOver();
     this.wake();
   }
 
@@ -73,6 +77,7 @@ export class EventSink {
   resetCounts(): void {
     this.batches = 0;
     this.bytes = 0;
+    this.handedOver();
   }
 
   private until(room: () => boolean): Promise<void> {
@@ -94,11 +99,21 @@ export class EventSink {
     return this.batches < 600 ? 50 : 100;
   }
 
+  /** A run that grows past all measure could not be replayed in time: what exceeds it waits for the next one. */
+  private async room(): Promise<void> {
+    const { batches, bytes } = this.options.perRun;
+    while (!this.closed && (this.batches >= batches || this.bytes >= bytes))
+      await new Promise<void>((resolve) => {
+        this.handedOver = resolve;
+      });
+  }
+
   private async pump(): Promise<void> {
     this.pumping = true;
     try {
       while (this.queue.length > 0 && !this.closed) {
         await this.pace();
+        await this.room();
         if (this.closed) break;
         const items = this.takeBatch();
         this.lastFlush = Date.now();

@@ -1,6 +1,6 @@
 /** Which Temporal cluster a command talks to. */
-import { Connection } from '@temporalio/client';
-import { connectionOptions } from '../log/channel.js';
+import type { Connection } from '@temporalio/client';
+import { connect } from '../log/connect.js';
 import { grpcMessage } from '../log/grpc.js';
 import { HoldfastError } from '../protocol/errors.js';
 
@@ -27,7 +27,7 @@ export function clusterOf(flags: ClusterFlags, file: ClusterFlags = {}, env = pr
 /** @throws HoldfastError `RUNTIME_UNAVAILABLE` when nothing answers there */
 export async function connectTo(address: string): Promise<Connection> {
   try {
-    return await Connection.connect({ address, connectTimeout: CONNECT_MS, ...connectionOptions() });
+    return await connect({ address, connectTimeout: CONNECT_MS });
   } catch (error) {
     const message = `no Temporal server answers at ${address}: ${grpcMessage(error)}`;
     throw new HoldfastError('RUNTIME_UNAVAILABLE', message, { cause: error });

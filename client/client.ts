@@ -8,9 +8,9 @@
  * const { execution } = await client.startExecution({ conversationId, providerId: 'scripted', input: 'hello' });
  * for await (const event of client.events(execution.id)) console.log(event.sequence, event.type, event.data);
  */
-import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import { Client, type Connection, type ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
-import { connectionOptions } from '../log/channel.js';
+import { connect } from '../log/connect.js';
 import { decoder } from '../log/decode.js';
 import { isEnded } from '../log/fold.js';
 import { Followers } from '../log/followers.js';
@@ -142,7 +142,7 @@ export class HoldfastClient {
     let connection: Connection;
     try {
       const connectTimeout = CONNECT_MS;
-      connection = await Connection.connect({ address, connectTimeout, ...options.connection, ...connectionOptions() });
+      connection = await connect({ address, connectTimeout, ...options.connection });
     } catch (error) {
       throw new HoldfastError(
         'RUNTIME_UNAVAILABLE',

@@ -3,7 +3,7 @@
  * outlive any SDK worker among them: one that dies inside a living process is created anew, with the same host.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import { Client, type ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { NativeConnection, type NativeConnectionOptions, Worker, type WorkerOptions } from '@temporalio/worker';
 import { z } from 'zod';
@@ -11,7 +11,7 @@ import { coreActivities } from '../activities/core.js';
 import { Host } from '../activities/host.js';
 import { ServerCalls } from '../activities/server-calls.js';
 import { translate } from '../client/translate.js';
-import { connectionOptions } from '../log/channel.js';
+import { connect } from '../log/connect.js';
 import { decoder } from '../log/decode.js';
 import { grpcMessage } from '../log/grpc.js';
 import { HistoryReader } from '../log/history.js';
@@ -197,7 +197,7 @@ export class HoldfastWorker {
     try {
       const native = await NativeConnection.connect(connection as NativeConnectionOptions);
       try {
-        const own = await Connection.connect({ ...connection, ...connectionOptions() });
+        const own = await connect(connection);
         return { native, client: new Client({ connection: own, namespace: this.namespace, dataConverter }) };
       } catch (error) {
         await native.close();

@@ -2,12 +2,12 @@
  * A real server, with workers and a client, for one test file. Every execution that it started is compared at the end:
  * the log as readers fold it from history, and as the workflow's own query gives it (DESIGN §3, rule 8).
  */
-import { Client, Connection } from '@temporalio/client';
+import { Client } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { type ClientOptions, HoldfastClient } from '../../client/client.js';
 import type { StartedExecution } from '../../client/starting.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
-import { connectionOptions } from '../../log/channel.js';
+import { connect } from '../../log/connect.js';
 import { decoder } from '../../log/decode.js';
 import { HistoryReader } from '../../log/history.js';
 import { LogReader } from '../../log/reader.js';
@@ -53,7 +53,7 @@ export class Cluster {
       dynamicConfig: DELETE_AT_ONCE,
       ...(options.dbFile ? { dbFile: options.dbFile } : {}),
     });
-    const connection = await Connection.connect({ address: server.address, ...connectionOptions() });
+    const connection = await connect({ address: server.address });
     const { dataConverter } = options;
     const converter = dataConverter === undefined ? {} : { dataConverter };
     const temporal = new Client({ connection, namespace: server.namespace, ...converter });

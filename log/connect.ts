@@ -1,5 +1,11 @@
-/** How every connection of ours treats a server that is away or busy. */
-import { type ConnectionOptions, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+/** How we connect to a server that may be away or busy. */
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  Connection,
+  type ConnectionOptions,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+} from '@temporalio/client';
 import { GRPC } from './grpc.js';
 
 /**
@@ -19,18 +25,37 @@ const CHANNEL_ARGS = {
 const BUSY = /closing|busy/i;
 const MAX_THROTTLED_TRIES = 4;
 
-/** Options for `Connection.connect`: quick reconnects, and retries that neither wait a second nor hide a limit. */
-export function connectionOptions(): Pick<ConnectionOptions, 'channelArgs' | 'interceptors'> {
+/**
+ * Connects as every part of Holdfast does: quick reconnects, and retries that neither wait a second for a busy workflow
+ * nor hide a limit. `close()` first waits for retries that are pending (1.2 s at most): one that fires on a closed
+ * channel throws where nobody can catch it.
+ */
+export async function connect(options: ConnectionOptions): Promise<Connection> {
   const { delayFunction, retryableDecider } = defaultGrpcRetryOptions({
     initialIntervalMs: (status) => (status.code === GRPC.RESOURCE_EXHAUSTED && !BUSY.test(status.details) ? 100 : 20),
     maxIntervalMs: () => 1_000,
   });
+  let closing = false;
+  let pendingUntil = 0;
   const retry = makeGrpcRetryInterceptor({
-    delayFunction,
+    delayFunction: (attempt, status) => {
+      const ms = delayFunction(attempt, status);
+      pendingUntil = Math.max(pendingUntil, performance.now() + ms);
+      return ms;
+    },
     // The SDK would retry a refused long poll ten times, and nobody would ever learn of the limit.
     retryableDecider: (attempt, status) =>
+      !closing &&
       retryableDecider(attempt, status) &&
       (status.code !== GRPC.RESOURCE_EXHAUSTED || BUSY.test(status.details) || attempt < MAX_THROTTLED_TRIES),
   });
-  return { channelArgs: CHANNEL_ARGS, interceptors: [retry] };
+  const connection = await Connection.connect({ ...options, channelArgs: CHANNEL_ARGS, interceptors: [retry] });
+  const close = connection.close.bind(connection);
+  connection.close = async () => {
+    closing = true;
+    for (let left = pendingUntil - performance.now(); left > 0; left = pendingUntil - performance.now())
+      await delay(left + 5);
+    await close();
+  };
+  return connection;
 }
