@@ -22,7 +22,7 @@ import type {
 import { faultPoint } from './fault-points.js';
 import { type Launch, prepare } from './launch.js';
 import { LiveRun } from './live-run.js';
-import type { ServerCalls } from './server-calls.js';
+import { ALIVE, passes, type ServerCalls } from './server-calls.js';
 
 export interface HostOptions {
   readonly calls: ServerCalls;
@@ -36,11 +36,16 @@ export interface HostOptions {
 /** How long the end of an attempt that is not in the log is kept for whoever asks. */
 const FORGET_MS = 3_600_000;
 
-/** What every heartbeat carries, so that its timeout tells one that was held from one that was lost on the way. */
-const ALIVE = 'alive';
-
 /** A run may grow to so many times what makes it roll over, while it rolls over. */
 const OVERRUN = 2;
+
+/** Between two tries of a read that the server did not answer. */
+const RETRY_MS = 500;
+
+const DRAINING: HostOutcome = {
+  kind: 'settled',
+  result: { how: 'lost', message: 'the worker shuts down', orderly: true },
+};
 
 /** How many times in one heartbeat timeout a host shows that it is alive. */
 const BEATS_PER_TIMEOUT = 3;
@@ -62,6 +67,7 @@ export class Host implements HostActivities {
   private readonly occupancies = new Map<string, Occupancy>();
   private readonly freed = new Set<() => void>();
   private closing = false;
+  private draining = false;
 
   constructor(private readonly options: HostOptions) {}
 
@@ -107,13 +113,10 @@ export class Host implements HostActivities {
     if (info.attempt > 1) return { kind: 'superseded', message: 'the activity was started a second time' };
     const runId = info.workflowExecution?.runId ?? '';
     await faultPoint('run.taken', input.workflowId);
-    const launch = await prepare(this.options.reader, this.options.providers, {
-      ...input,
-      runId,
-      queue: this.queue,
-      watchQueue: this.watchQueue,
-    });
+    const launch = await this.prepare(input, runId);
     if ('kind' in launch) return launch;
+    // It was taken just before this worker began to drain: another one starts it at once.
+    if (this.draining) return DRAINING;
     const live = this.register(input, launch);
     live.runId = runId;
     const refused = await this.announce(live, launch, input.pool);
@@ -121,6 +124,26 @@ export class Host implements HostActivities {
     live.start(input.pool.heartbeatTimeoutMs, () => this.isCurrent(live));
     slot.live = live;
     return await this.attend(live, input.pool);
+  }
+
+  /** Prepares the attempt, showing that this host lives meanwhile: a long journal takes its time to be read. */
+  private async prepare(input: RunInput, runId: string): Promise<Launch | HostOutcome> {
+    const activity = Context.current();
+    const beat = setInterval(() => activity.heartbeat(ALIVE), input.pool.heartbeatTimeoutMs / BEATS_PER_TIMEOUT);
+    const request = { ...input, runId, queue: this.queue, watchQueue: this.watchQueue };
+    try {
+      for (;;) {
+        if (this.draining) return DRAINING;
+        try {
+          return await prepare(this.options.reader, this.options.providers, request);
+        } catch (error) {
+          if (!passes(error) || activity.cancellationSignal.aborted) throw error;
+          await sleepOr(RETRY_MS);
+        }
+      }
+    } finally {
+      clearInterval(beat);
+    }
   }
 
   watch = async (input: HostRef & { readonly pool: PoolSettings }): Promise<HostOutcome> => {
@@ -132,7 +155,7 @@ export class Host implements HostActivities {
     if (live === undefined)
       return { kind: 'settled', result: { how: 'lost', message: 'its host does not know the attempt' } };
     const runId = info.workflowExecution?.runId ?? '';
-    if (await this.isReset(input.workflowId, runId)) return { kind: 'reset' };
+    if (await this.isReset(live, runId)) return { kind: 'reset' };
     live.runId = runId;
     return await this.attend(live, input.pool);
   };
@@ -227,7 +250,8 @@ export class Host implements HostActivities {
   private async attend(live: LiveRun, pool: PoolSettings): Promise<HostOutcome> {
     const activity = Context.current();
     const over = new AbortController();
-    live.watched = true;
+    live.watchers += 1;
+    live.handedOver = false;
     try {
       const outcome = await Promise.race([
         live.outcome,
@@ -237,13 +261,16 @@ export class Host implements HostActivities {
         ),
       ]);
       // What is sent from here on counts for the next run.
-      if (outcome.kind === 'rollover') live.resetCounts();
+      if (outcome.kind === 'rollover') {
+        live.resetCounts();
+        live.handedOver = true;
+      }
       if (outcome.kind === 'logged' || outcome.kind === 'rollover')
         await faultPoint(`host.returns.${outcome.kind}`, live.workflowId);
       return outcome;
     } finally {
       over.abort();
-      live.watched = false;
+      live.watchers -= 1;
     }
   }
 
@@ -280,15 +307,21 @@ export class Host implements HostActivities {
     void live.outcome.then(() => over.abort());
     const budget = Math.min(pool.stopGraceMs, pool.leaseMs);
     for (;;) {
-      await sleepOr(every, over.signal);
-      const silent = Date.now() - live.lastAcknowledged;
+      const due = live.lastAcknowledged + pool.heartbeatTimeoutMs + pool.leaseMs - budget;
+      const untilDue = live.journaled ? Math.max(1, due - Date.now()) : every;
+      await sleepOr(Math.min(every, untilDue), over.signal);
+      const now = Date.now();
       if (over.signal.aborted) break;
-      if (live.watched && silent < pool.heartbeatTimeoutMs) continue;
+      if (live.watched && now - live.lastAcknowledged < pool.heartbeatTimeoutMs) continue;
       // Before anything is asked: after a freeze every moment counts, and a server that is away may not answer soon.
-      if (live.journaled && silent > pool.heartbeatTimeoutMs + pool.leaseMs - budget)
-        await live.giveUp('it lost the server for too long', pool.stopGraceMs);
-      else if ((await this.options.calls.status(live.workflowId, live.runId, every)) === 'closed')
-        await live.giveUp('its execution is closed', pool.stopGraceMs);
+      if (live.journaled && now >= due) await live.giveUp('it lost the server for too long', budget);
+      else {
+        const left = live.journaled ? Math.max(1, Math.min(every, due - now)) : every;
+        const status = await this.options.calls.status(live.workflowId, live.runId, left);
+        if (status === 'closed') await live.giveUp('its execution is closed', pool.stopGraceMs);
+        // Its run, which was about to roll over, is still there: nobody else can have been given this attempt.
+        else if (status === 'running' && live.handedOver) live.lastAcknowledged = now;
+      }
     }
     await this.forget(live, pool);
   }
@@ -314,13 +347,29 @@ export class Host implements HostActivities {
     this.runs.delete(live.token);
   }
 
-  private async isReset(workflowId: string, runId: string): Promise<boolean> {
-    const page = await this.options.reader.history.page({ workflowId, runId });
-    const start = page.items.find((item) => item.kind === 'start');
-    return start?.kind === 'start' && start.originalRunId !== runId;
+  /** Whether this run came out of a *Reset*. A read that fails is no verdict on a live provider: it is tried again. */
+  private async isReset(live: LiveRun, runId: string): Promise<boolean> {
+    const activity = Context.current();
+    while (live.phase !== 'settled') {
+      try {
+        const page = await this.options.reader.history.page({ workflowId: live.workflowId, runId });
+        const start = page.items.find((item) => item.kind === 'start');
+        return start?.kind === 'start' && start.originalRunId !== runId;
+      } catch (error) {
+        if (!passes(error)) throw error;
+        activity.heartbeat(ALIVE);
+        await sleepOr(RETRY_MS);
+      }
+    }
+    return false;
   }
 
   // --- draining -----------------------------------------------------------------------------------------------------
+
+  /** From here on no provider is started. */
+  beginDrain(): void {
+    this.draining = true;
+  }
 
   /** Resolves when no provider is live any more, or when `signal` aborts. */
   async idle(signal: AbortSignal): Promise<void> {

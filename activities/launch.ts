@@ -49,25 +49,21 @@ export async function prepare(
   const missing = unsupportedOf(provider.manifest, state.request.requiredCapabilities);
   if (missing.length > 0)
     return refused('CAPABILITY_UNSUPPORTED', `${state.providerId} does not support ${missing.join(', ')}`);
-  const config = provider.config.safeParse(state.request.config);
-  if (!config.success) {
-    const issue = config.error.issues[0];
-    return refused('VALIDATION_ERROR', `config: ${issue?.path.join('.') || 'value'}: ${issue?.message ?? 'invalid'}`);
-  }
-  const effectiveConfig = throughJson((config.data ?? null) as Json);
+  const read = configOf(provider, state.request.config);
+  if ('kind' in read) return read;
+  const { config, recovery } = read;
+  const effectiveConfig = throughJson((config ?? null) as Json);
   const problem = jsonProblem(effectiveConfig);
   if (problem !== undefined) return refused('PROVIDER_ERROR', `the parsed config is not JSON: ${problem}`);
   if (jsonBytes(effectiveConfig) > MAX_CONFIG_BYTES)
     return refused('PROVIDER_ERROR', `the parsed config takes more than ${MAX_CONFIG_BYTES} bytes`);
   const journal = await journalOf(reader, request.workflowId, folded);
   if ('kind' in journal) return journal;
-  const recovery =
-    typeof provider.recovery === 'function' ? provider.recovery(config.data) : (provider.recovery ?? 'none');
   const suspended = state.answers.findLast((answer) => answer.suspended);
   return {
     provider,
     state,
-    config: config.data,
+    config,
     recovery,
     ...(state.hasStarted
       ? { resume: { journal, ...(suspended === undefined ? {} : { response: suspended.response }) } }
@@ -84,6 +80,21 @@ export async function prepare(
       recovery,
     },
   };
+}
+
+/** The configuration as the provider parses it, and what that means for its recovery. Both are the provider's code. */
+function configOf(provider: AnyProvider, given: Json): { config: unknown; recovery: Recovery } | HostOutcome {
+  try {
+    const parsed = provider.config.safeParse(given);
+    if (!parsed.success) {
+      const issue = parsed.error.issues[0];
+      return refused('VALIDATION_ERROR', `config: ${issue?.path.join('.') || 'value'}: ${issue?.message ?? 'invalid'}`);
+    }
+    const { recovery = 'none' } = provider;
+    return { config: parsed.data, recovery: typeof recovery === 'function' ? recovery(parsed.data) : recovery };
+  } catch (error) {
+    return refused('PROVIDER_ERROR', `the provider cannot read its configuration: ${String(error)}`);
+  }
 }
 
 async function journalOf(

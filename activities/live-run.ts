@@ -39,10 +39,18 @@ export class LiveRun {
   /** The run that last watched it, and when the server last acknowledged that (milliseconds). */
   runId = '';
   lastAcknowledged = Date.now();
-  watched = false;
+  /** Activities that speak for it. */
+  watchers = 0;
+  /** Its run is rolling over: no activity speaks for it until the next one. */
+  handedOver = false;
   /** The workflow wants to roll over, whatever was counted here. */
   rolloverAsked = false;
   phase: Phase = 'announced';
+
+  get watched(): boolean {
+    return this.watchers > 0;
+  }
+
   private readonly abort = new AbortController();
   private readonly context: ProviderContext;
   private settle: (outcome: HostOutcome) => void = () => undefined;

@@ -68,7 +68,7 @@ export class ProviderContext implements RunContext {
     if (options.resume !== undefined) this.resume = options.resume;
     this.inheritedAnswers = state.answers.filter((answer) => !answer.suspended);
     this.inheritedOpen = state.open?.request;
-    this.asked = Object.keys(state.actions).length;
+    this.asked = Object.keys(state.actions).length + (state.open === undefined ? 0 : 1);
   }
 
   log(level: Level, message: string, fields?: Record<string, unknown>): void {
@@ -102,7 +102,10 @@ export class ProviderContext implements RunContext {
     this.halfPair = half === 1 ? text.slice(-1) : '';
     const whole = text.slice(0, text.length - half);
     if (whole === '') return;
-    for (const part of splitText(whole)) await this.sink.push({ kind: 'text', text: part });
+    // All parts at once, so that nothing that is emitted next gets between them.
+    let room: Promise<void> = Promise.resolve();
+    for (const part of splitText(whole)) room = this.sink.push({ kind: 'text', text: part });
+    await room;
   }
 
   /** Text that was held back for a second half which never came. */
@@ -191,7 +194,9 @@ export class ProviderContext implements RunContext {
   }
 
   suspend(question: ActionQuestion): Promise<RunResult> {
-    return quiet(this.suspendOn(question));
+    const suspended = this.turn.then(() => this.suspendOn(question));
+    this.turn = suspended.catch(() => undefined);
+    return quiet(suspended);
   }
 
   private async suspendOn(question: ActionQuestion): Promise<RunResult> {

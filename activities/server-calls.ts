@@ -11,16 +11,20 @@ const SIGNAL_DEADLINE_MS = 5_000;
 const RETRY_MIN_MS = 50;
 const RETRY_MAX_MS = 1_000;
 
-/** Marks an activity whose host showed that it lives: see `heldBefore` in workflows/attempt.ts. */
-const ALIVE: Payload = defaultPayloadConverter.toPayload('alive');
+/** What each heartbeat carries: it shows that a host had the activity (see `held` in workflows/attempt.ts). */
+export const ALIVE = 'alive';
+const ALIVE_PAYLOAD: Payload = defaultPayloadConverter.toPayload(ALIVE);
 
 /** What passes by itself: the same call again, under back-pressure, for as long as the host keeps the provider. */
-function passes(error: unknown): boolean {
+export function passes(error: unknown): boolean {
   const code = grpcCode(error);
   return (
     code !== GRPC.NOT_FOUND && code !== GRPC.INVALID_ARGUMENT && code !== GRPC.PERMISSION_DENIED && code !== undefined
   );
 }
+
+/** `running`: that very run; `continued`: a later one of the same execution. */
+export type RunStatus = 'running' | 'continued' | 'closed' | 'unknown';
 
 export type Beat = 'ok' | 'cancel' | 'gone' | 'unreachable';
 
@@ -53,7 +57,7 @@ export class ServerCalls {
         this.client.workflowService.recordActivityTaskHeartbeat({
           namespace: this.client.options.namespace,
           taskToken,
-          details: { payloads: [ALIVE] },
+          details: { payloads: [ALIVE_PAYLOAD] },
           identity: this.client.options.identity,
         }),
       );
@@ -67,14 +71,14 @@ export class ServerCalls {
    * Whether the execution that run `runId` belongs to still goes on; `unknown` when the server does not say within
    * `withinMs`.
    */
-  async status(workflowId: string, runId: string, withinMs: number): Promise<'running' | 'closed' | 'unknown'> {
+  async status(workflowId: string, runId: string, withinMs: number): Promise<RunStatus> {
     const describe = (run?: string) => this.client.workflow.getHandle(workflowId, run).describe();
     try {
       return await this.client.withDeadline(Date.now() + withinMs, async () => {
         const own = await describe(runId);
         if (own.status.name === 'RUNNING') return 'running';
         if (own.status.name !== 'CONTINUED_AS_NEW') return 'closed';
-        return (await describe()).status.name === 'RUNNING' ? 'running' : 'closed';
+        return (await describe()).status.name === 'RUNNING' ? 'continued' : 'closed';
       });
     } catch (error) {
       return grpcCode(error) === GRPC.NOT_FOUND ? 'closed' : 'unknown';

@@ -52,7 +52,7 @@ export async function startExecution(backend: Backend, request: StartExecutionRe
     findConversation(backend, conversationId),
     backend.catalog.get(providerId),
   ]);
-  if (!open) throw new HoldfastError('INVALID_STATE', `conversation ${conversationId} is closed`);
+  if (!open) throw closed(conversationId);
   backend.catalog.check(entry, request.requiredCapabilities ?? [], request.config ?? {});
   const needsTurn = capabilityLevel(entry.manifest, 'conversation.continuity') !== 'unsupported';
   if (needsTurn) await enqueue(backend, id, request);
@@ -115,27 +115,36 @@ async function enqueue(backend: Backend, id: string, request: StartExecutionRequ
   const handle = backend.temporal.workflow.getHandle(backend.workflowId(request.conversationId));
   if (request.onBusy !== 'reject') {
     const interrupt = request.onBusy === 'interrupt' ? { first: true, interrupt: true } : {};
-    await handle.signal(CONVERSATION_SIGNALS.enqueue, { executionId: id, ...interrupt });
+    try {
+      await handle.signal(CONVERSATION_SIGNALS.enqueue, { executionId: id, ...interrupt });
+    } catch (error) {
+      throw grpcCode(error) === GRPC.NOT_FOUND ? closed(request.conversationId) : error;
+    }
     return;
   }
   // Whether somebody is ahead can only be said in one place, so this needs a worker.
   let answer: AdmitAnswer;
   try {
     answer = await backend.temporal.withDeadline(Date.now() + WORKER_CALL_MS, () =>
-      handle.executeUpdate<AdmitAnswer, [string]>(ADMIT_UPDATE, { args: [id], updateId: `admit-${id}` }),
+      handle.executeUpdate<AdmitAnswer, [string]>(ADMIT_UPDATE, { args: [id] }),
     );
   } catch (error) {
     if (error instanceof WorkflowUpdateFailedError && error.cause instanceof ApplicationFailure) throw error.cause;
-    if (grpcCode(error) === GRPC.NOT_FOUND) throw error;
+    if (grpcCode(error) === GRPC.NOT_FOUND) throw closed(request.conversationId);
     throw new HoldfastError('RUNTIME_UNAVAILABLE', 'onBusy "reject" needs a worker, and none answered in time', {
       cause: error,
     });
   }
   if (answer.admitted) return;
+  if (answer.closed) throw closed(request.conversationId);
   const holder = answer.holder === undefined ? '' : ` with ${answer.holder}`;
   throw new HoldfastError('INVALID_STATE', `conversation ${request.conversationId} is busy${holder}`, {
     details: answer.holder === undefined ? {} : { holder: answer.holder },
   });
+}
+
+function closed(conversationId: string): HoldfastError {
+  return new HoldfastError('INVALID_STATE', `conversation ${conversationId} is closed`);
 }
 
 async function findOriginal(backend: Backend, id: string, print: string): Promise<StartedExecution | undefined> {

@@ -49,8 +49,8 @@ export type TurnInput =
       readonly session?: Json;
       readonly turn?: TranscriptTurn;
     }
-  /** It has ended, or was never started. */
-  | { readonly kind: 'gone'; readonly executionId: string }
+  /** It has ended, or (`unseen`) was not to be found: then one that has said that it is ready since is still there. */
+  | { readonly kind: 'gone'; readonly executionId: string; readonly unseen?: boolean }
   | { readonly kind: 'close' };
 
 export interface TurnStep {
@@ -76,6 +76,8 @@ export function takeTurns(state: TurnsState, input: TurnInput): TurnStep {
 
 function toCancel(state: TurnsState, input: TurnInput): readonly string[] {
   if (input.kind === 'close') return state.closed ? [] : state.waiting.map((each) => each.executionId);
+  // It slipped in while the conversation closed.
+  if (input.kind === 'ready' && state.closed && state.holder !== input.executionId) return [input.executionId];
   const interrupts = input.kind === 'enqueue' && input.interrupt === true && !state.closed;
   // Sent again (a retry), it never interrupts itself.
   return interrupts && state.holder !== undefined && !knows(state, input.executionId) ? [state.holder] : [];
@@ -89,7 +91,7 @@ function change(state: TurnsState, input: TurnInput): TurnsState {
       return { ...state, waiting: input.first === true ? [entry, ...state.waiting] : [...state.waiting, entry] };
     }
     case 'ready': {
-      if (state.holder === input.executionId) return state;
+      if (state.closed || state.holder === input.executionId) return state;
       const ready = { executionId: input.executionId, providerId: input.providerId };
       return knows(state, input.executionId)
         ? { ...state, waiting: state.waiting.map((each) => (each.executionId === input.executionId ? ready : each)) }
@@ -98,12 +100,16 @@ function change(state: TurnsState, input: TurnInput): TurnsState {
     case 'release':
       return { ...without(state, input.executionId), ...remembered(state, input) };
     case 'gone':
-      return without(state, input.executionId);
+      return input.unseen === true && isThere(state, input.executionId) ? state : without(state, input.executionId);
     case 'close':
       return { ...state, closed: true };
     default:
       return input satisfies never;
   }
+}
+
+function isThere(state: TurnsState, executionId: string): boolean {
+  return state.waiting.some((each) => each.executionId === executionId && each.providerId !== undefined);
 }
 
 function knows(state: TurnsState, executionId: string): boolean {
@@ -127,8 +133,12 @@ function remembered(
 }
 
 function whole(turn: TranscriptTurn): TranscriptTurn {
-  const input = jsonBytes(turn.input) > MAX_TURN_BYTES ? '(the input was too long to be kept)' : turn.input;
-  return { ...turn, input, output: tailWithin(turn.output, MAX_TURN_BYTES) };
+  return { ...turn, input: briefInput(turn.input), output: tailWithin(turn.output, MAX_TURN_BYTES) };
+}
+
+/** An input as a transcript keeps it. */
+export function briefInput(input: Json): Json {
+  return jsonBytes(input) > MAX_TURN_BYTES ? '(the input was too long to be kept)' : input;
 }
 
 function bounded(turns: readonly TranscriptTurn[]): readonly TranscriptTurn[] {

@@ -94,6 +94,10 @@ const numbersSchema = z.looseObject({
 
 function checkNumbers(options: HoldfastWorkerOptions): void {
   const parsed = numbersSchema.safeParse(options);
+  const { leaseMs, stopGraceMs } = { ...DEFAULT_POOL_SETTINGS, ...options.pool };
+  if (parsed.success && stopGraceMs > leaseMs)
+    // A host has to be done with a provider before anyone may start it elsewhere.
+    throw new HoldfastError('VALIDATION_ERROR', 'createWorker: pool.stopGraceMs: must be at most pool.leaseMs');
   if (parsed.success) return;
   const [issue] = parsed.error.issues;
   throw new HoldfastError('VALIDATION_ERROR', `createWorker: ${issue?.path.join('.')}: ${issue?.message}`);
@@ -291,7 +295,10 @@ export class HoldfastWorker {
     entry.ended = (async () => {
       for (;;) {
         try {
-          await worker.run();
+          const running = worker.run();
+          // Made anew while the rest was being stopped.
+          if (entry.stopping) worker.shutdown();
+          await running;
           return;
         } catch (error) {
           if (entry.stopping) return;
@@ -318,7 +325,8 @@ export class HoldfastWorker {
 
   private handleSignals(): void {
     const onSignal = (): void => {
-      if (this.stopped === undefined) void this.shutdown();
+      if (this.stopped === undefined)
+        this.shutdown().catch((error) => this.log('error', 'draining failed', { error: String(error) }));
       else this.hurried.abort();
     };
     process.on('SIGTERM', onSignal);
@@ -342,6 +350,7 @@ export class HoldfastWorker {
   private async drain(drainMs: number): Promise<void> {
     const host = this.hostInUse;
     const pools = this.loops.filter((loop) => loop.queue.startsWith('holdfast-provider-'));
+    host?.beginDrain();
     for (const loop of pools) stopLoop(loop);
     if (host !== undefined) {
       await host.idle(AbortSignal.any([AbortSignal.timeout(Math.max(1, drainMs)), this.hurried.signal]));

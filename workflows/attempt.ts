@@ -1,15 +1,15 @@
 /**
  * One attempt as the workflow sees it: the `run` activity that launches a provider and holds it, `watch` that takes
  * over (after a rollover, or to see whether a suspected host is really gone), `deliver` and `stop` on the host's own
- * queue. Each method is one continuation; what it learns goes back to the main loop, which alone marks and acts.
+ * queue. Each function is one continuation; what it learns goes back to the main loop, which alone marks and acts.
  */
 import {
   ActivityCancellationType,
   ActivityFailure,
   CancellationScope,
+  condition,
   isCancellation,
   proxyActivities,
-  sleep,
   TimeoutFailure,
 } from '@temporalio/workflow';
 import type { Confirmation } from '../protocol/event.js';
@@ -48,11 +48,11 @@ export function run(
   return outcomeOf(run({ ...ref, pool }));
 }
 
-/** Joins a live provider in its host. When nobody takes it within the lease, the host is gone. */
-export function watch(ref: AttemptRef, host: Host, pool: PoolSettings): Promise<AttemptOutcome> {
+/** Joins a live provider in its host. After a suspicion: when nobody takes it within `patienceMs`, the host is gone. */
+export function watch(ref: AttemptRef, host: Host, pool: PoolSettings, patienceMs: number): Promise<AttemptOutcome> {
   const { watch } = proxyActivities<HostActivities>({
     taskQueue: host.watchQueue,
-    scheduleToStartTimeout: pool.leaseMs,
+    scheduleToStartTimeout: patienceMs,
     startToCloseTimeout: UNBOUNDED,
     heartbeatTimeout: pool.heartbeatTimeoutMs,
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -99,7 +99,7 @@ export async function deliver(
       await deliver({ ...ref, token: host.token, ...what });
       return true;
     } catch {
-      await sleep(Math.min(10_000, 250 * 2 ** Math.min(tries, 6)), { summary: 'deliver again' });
+      await condition(() => !wanted(), Math.min(10_000, 250 * 2 ** Math.min(tries, 6)));
     }
   }
   return false;

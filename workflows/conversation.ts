@@ -18,6 +18,7 @@ import {
 import { z } from 'zod';
 import { ID_PATTERN, workflowIdOf } from '../protocol/ids.js';
 import { jsonValue } from '../protocol/json.js';
+import { UNDECODABLE } from '../protocol/log/inputs.js';
 import { NO_TURNS, type TurnInput, type TurnsState, takeTurns } from '../protocol/turns.js';
 import {
   ADMIT_UPDATE,
@@ -75,6 +76,9 @@ class ConversationLife {
   private memo: ConversationMemo;
   private readonly inbox: TurnInput[] = [];
   private readonly sending = new Set<Promise<void>>();
+  /** The holder is to be looked after now. */
+  private suspected = false;
+  private suspectAgainAt = 0;
 
   constructor(private readonly start: ConversationStart) {
     this.turns = start.turns ?? NO_TURNS;
@@ -85,7 +89,8 @@ class ConversationLife {
   signal(name: string, argument: unknown): void {
     const fields = typeof argument === 'object' && argument !== null ? argument : {};
     const parsed = inputSchema.safeParse({ ...fields, kind: name });
-    if (parsed.success && Object.hasOwn(CONVERSATION_SIGNALS, name)) this.inbox.push(parsed.data as TurnInput);
+    if (argument !== UNDECODABLE && parsed.success && Object.hasOwn(CONVERSATION_SIGNALS, name))
+      this.inbox.push(parsed.data as TurnInput);
     else log.warn('a conversation dropped a signal', { signal: name });
   }
 
@@ -94,35 +99,68 @@ class ConversationLife {
     this.drain();
     const { holder, waiting, closed } = this.turns;
     const known = holder === id || waiting.some((each) => each.executionId === id);
-    if (!known && (closed || holder !== undefined || waiting.length > 0))
-      return { admitted: false, ...(holder === undefined ? {} : { holder }) };
+    if (!known && (closed || holder !== undefined || waiting.length > 0)) {
+      // Nobody waits behind this holder, so nobody looks after it: the one who is refused is the reason to.
+      if (holder !== undefined && Date.now() >= this.suspectAgainAt) {
+        this.suspected = true;
+        this.suspectAgainAt = Date.now() + CHECK_MIN_MS;
+      }
+      return { admitted: false, closed, ...(holder === undefined ? {} : { holder }) };
+    }
     if (!known) this.inbox.push({ kind: 'enqueue', executionId: id });
-    return { admitted: true };
+    return { admitted: true, closed };
   }
 
   async live(): Promise<void> {
     let pause = CHECK_MIN_MS;
+    let turns = this.turns.turns;
+    let lookAt = Date.now() + pause;
     for (;;) {
       this.drain();
-      if (this.turns.closed && this.turns.holder === undefined && this.sending.size === 0) return;
-      if (workflowInfo().continueAsNewSuggested && this.sending.size === 0) return await this.continueAsNew();
-      const before = this.turns.turns;
-      const news = () => this.inbox.length > 0 || (workflowInfo().continueAsNewSuggested && this.sending.size === 0);
-      const waits = this.turns.waiting.length > 0;
-      const idleDays = this.start.closeAfterIdleDays;
-      if (waits) {
-        if (!(await condition(news, pause))) {
-          await this.lookAfter();
-          pause = Math.min(CHECK_MAX_MS, pause * 2);
-        }
-      } else if (idleDays !== undefined && this.turns.holder === undefined && !this.turns.closed) {
-        if (!(await condition(news, idleDays * DAY_MS))) this.inbox.push({ kind: 'close' });
-      } else
-        await condition(
-          () => news() || (this.sending.size === 0 && this.turns.closed && this.turns.holder === undefined),
-        );
-      if (this.turns.turns !== before) pause = CHECK_MIN_MS;
+      if (this.isOver()) return;
+      if (this.isLong()) return await this.continueAsNew();
+      if (this.turns.turns !== turns) {
+        turns = this.turns.turns;
+        pause = CHECK_MIN_MS;
+        lookAt = Date.now() + pause;
+      }
+      if (this.suspected || (this.somebodyWaits() && Date.now() >= lookAt)) {
+        this.suspected = false;
+        await this.lookAfter();
+        pause = Math.min(CHECK_MAX_MS, pause * 2);
+        lookAt = Date.now() + pause;
+      } else if (this.somebodyWaits()) await condition(() => this.hasNews(), Math.max(1, lookAt - Date.now()));
+      else {
+        await this.rest();
+        lookAt = Date.now() + pause;
+      }
     }
+  }
+
+  /** Nobody waits: rests until something comes, or for as long as a conversation may be idle. */
+  private async rest(): Promise<void> {
+    const days = this.start.closeAfterIdleDays;
+    if (days === undefined || this.turns.closed) return await condition(() => this.hasNews());
+    const holds = this.turns.holder !== undefined;
+    if (await condition(() => this.hasNews(), holds ? DAY_MS : days * DAY_MS)) return;
+    if (holds) this.suspected = true;
+    else this.inbox.push({ kind: 'close' });
+  }
+
+  private hasNews(): boolean {
+    return this.inbox.length > 0 || this.suspected || this.isOver() || this.isLong();
+  }
+
+  private isOver(): boolean {
+    return this.turns.closed && this.turns.holder === undefined && this.sending.size === 0;
+  }
+
+  private isLong(): boolean {
+    return workflowInfo().continueAsNewSuggested && this.sending.size === 0;
+  }
+
+  private somebodyWaits(): boolean {
+    return this.turns.waiting.length > 0 || (this.turns.closed && this.turns.holder !== undefined);
   }
 
   private drain(): void {
@@ -145,11 +183,11 @@ class ConversationLife {
     }
   }
 
-  /** Signals an execution. One that cannot be reached has ended: its turn is over. */
+  /** Signals an execution. One that cannot be reached has ended (or, to be cancelled, is not there yet). */
   private send(id: string, signal: 'turn' | 'cancel', argument: unknown): void {
     const handle = getExternalWorkflowHandle(workflowIdOf(this.start.tenant, id));
     const sent = handle.signal(signal, argument).catch(() => {
-      this.inbox.push({ kind: 'gone', executionId: id });
+      this.inbox.push({ kind: 'gone', executionId: id, unseen: signal === 'cancel' });
     });
     const settled = sent.finally(() => this.sending.delete(settled));
     this.sending.add(settled);
@@ -164,7 +202,8 @@ class ConversationLife {
     const workflowIds = ids.slice(0, 100).map((id) => workflowIdOf(this.start.tenant, id));
     const gone = await goneOf({ workflowIds });
     for (const id of ids)
-      if (gone.includes(workflowIdOf(this.start.tenant, id))) this.inbox.push({ kind: 'gone', executionId: id });
+      if (gone.includes(workflowIdOf(this.start.tenant, id)))
+        this.inbox.push({ kind: 'gone', executionId: id, unseen: id !== holder });
   }
 
   private async continueAsNew(): Promise<void> {

@@ -28,6 +28,7 @@ import {
   type ExecutionMemo,
   type ExecutionResult,
   type ExecutionStart,
+  type FoldCheck,
   MEMO,
   type Segment,
   WORKFLOW_QUEUE,
@@ -90,10 +91,11 @@ class Life {
     this.askForTurn();
     if (this.log.state.host !== undefined && !this.log.state.host.suspended) this.hold('watch');
     while (this.log.state.result === undefined) {
+      const [version, woken] = [this.log.version, this.woken];
       this.act();
       this.presence.show(this.log.state);
-      const [version, woken] = [this.log.version, this.woken];
-      await condition(() => this.learned.length > 0 || this.log.version !== version || this.woken !== woken);
+      const news = (): boolean => this.learned.length > 0 || this.log.version !== version || this.woken !== woken;
+      await condition(() => news() || this.shouldRollOver());
       if (this.reset) throw ApplicationFailure.nonRetryable('this run came out of a Reset and runs nothing', 'RESET');
       const goesOn = this.learned.length === 0 && this.log.state.ending === undefined;
       if (this.rollover === 'ready' && goesOn) await this.rollOver();
@@ -124,12 +126,12 @@ class Life {
       return;
     }
     this.deliverAnswers();
-    if (this.rollover === 'no' && this.isLong()) this.askRollover();
+    if (this.shouldRollOver() && !state.open?.suspended) this.askRollover();
     if (this.holding !== undefined || this.backingOff || this.rollover !== 'no') return;
     if (state.request.needsTurn && !state.hasTurn) return;
     if (state.open?.suspended) {
       // Nothing is held while a suspended execution waits, so it can roll over at any time.
-      if (this.isLong()) this.readyToRollOver();
+      if (this.shouldRollOver()) this.readyToRollOver();
       return;
     }
     if (state.host !== undefined && !state.host.suspended) this.hold('watch');
@@ -151,7 +153,8 @@ class Life {
     const { attempt, host, attemptLost, recoveries } = this.log.state;
     if (attempt === 1 && host === undefined && attemptLost !== true) return this.hold('run');
     this.backingOff = true;
-    const pause = RETRY_MS[Math.min(recoveries.sinceEntry, RETRY_MS.length - 1)] ?? 0;
+    const losses = Math.max(recoveries.sinceEntry, recoveries.total - 1);
+    const pause = RETRY_MS[Math.min(losses, RETRY_MS.length - 1)] ?? 0;
     const waited = pause === 0 ? Promise.resolve() : sleep(pause, { summary: `attempt ${attempt + 1} waits` });
     void waited.then(() => this.learn({ kind: 'attempt', attempt: attempt + 1 }));
   }
@@ -162,7 +165,10 @@ class Life {
     const { taskQueue, pool } = this.start;
     const host = this.log.state.host;
     const { result, cancel } = cancellable(() =>
-      how === 'watch' && host !== undefined ? watch(ref, host, pool) : run(ref, taskQueue, pool),
+      how === 'watch' && host !== undefined
+        ? // It takes over without a suspicion, so the host has all the time that a heartbeat has.
+          watch(ref, host, pool, pool.heartbeatTimeoutMs)
+        : run(ref, taskQueue, pool),
     );
     this.holding = { attempt, cancel };
     void this.follow(result);
@@ -181,11 +187,13 @@ class Life {
         outcome = { kind: 'settled', result: { how: 'lost', message: `the provider's host is gone (${why})` } };
         break;
       }
-      outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool);
+      outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool, this.start.pool.leaseMs);
       // A host that took it and fell silent later (the server was away once more) is suspected anew, not lost.
       asked = !(outcome.kind === 'suspect' && outcome.held);
     }
     this.holding = undefined;
+    // Whoever was asked to roll over is gone; whoever comes next is asked anew.
+    if (this.rollover === 'asked') this.rollover = 'no';
     this.woken += 1;
     if (outcome.kind === 'settled') this.learn({ kind: 'settled', attempt, result: outcome.result });
     else if (outcome.kind === 'reset') this.reset = true;
@@ -223,14 +231,19 @@ class Life {
     this.woken += 1;
   }
 
-  private isLong(): boolean {
+  /** The history is long, and somebody is there to hand it over to: a live host, or nobody at all. */
+  private shouldRollOver(): boolean {
+    const { host, open, ending } = this.log.state;
+    if (this.rollover !== 'no' || ending !== undefined) return false;
+    const idle = open?.suspended === true && this.holding === undefined && !this.backingOff;
+    if (!idle && (host?.started !== true || host.suspended)) return false;
     const info = workflowInfo();
     return info.continueAsNewSuggested || info.historySize > HISTORY_BYTES;
   }
 
   private askRollover(): void {
     const { host, attempt } = this.log.state;
-    if (!host?.started || host.suspended) return;
+    if (host === undefined) return;
     this.rollover = 'asked';
     const wanted = (): boolean => this.rollover === 'asked' && this.log.state.host?.token === host.token;
     void deliver({ workflowId: this.workflowId, attempt }, host, { rollover: true }, wanted);
@@ -271,11 +284,10 @@ class Life {
   private async rollOver(): Promise<void> {
     this.rollover = 'checking';
     await Promise.all(this.delivering.values());
-    this.log.mark({ kind: 'rollover' });
-    const { head } = this.log.state;
-    const check = await core.foldCheck({ marks: this.log.marks });
-    if (check.head !== head)
-      throw new Error(`this run's state (${head}) is not the fold of its history (${check.head})`);
+    let check = await this.checkFold();
+    // An action that ended meanwhile has no time in what was read; once more, and it nearly always has.
+    if (Object.keys(this.log.state.actions).some((id) => !Object.hasOwn(check.times.actions, id)))
+      check = await this.checkFold();
     this.rollover = 'no';
     const { state } = this.log;
     // Temporal's own cancel request does not pass to the next run, so nothing that is ending rolls over.
@@ -310,12 +322,26 @@ class Life {
     });
   }
 
+  private async checkFold(): Promise<FoldCheck> {
+    this.log.mark({ kind: 'rollover' });
+    const { head } = this.log.state;
+    const check = await core.foldCheck({ marks: this.log.marks });
+    if (check.head !== head)
+      throw new Error(`this run's state (${head}) is not the fold of its history (${check.head})`);
+    return check;
+  }
+
   /** The closed status tells the truth: Completed, Failed or Canceled. */
   private async finish(): Promise<ExecutionResult> {
-    // The end is in the log already. The activity returns at once; if its host died, its heartbeat timeout ends it.
-    await condition(() => this.holding === undefined);
-    await releaseTurn(this.log.state);
     const { result } = this.log.state;
+    await releaseTurn(this.log.state);
+    // The end is in the log already. The activity returns at once; if its host died, its heartbeat timeout ends it. Of
+    // a host that cannot be reached and yet lives, closing the workflow is what tells it to stop.
+    const lost = result !== undefined && 'confirmation' in result && result.confirmation === 'lost';
+    const { heartbeatTimeoutMs, leaseMs } = this.start.pool;
+    const settled = (): boolean => this.holding === undefined;
+    if (lost) await condition(settled, heartbeatTimeoutMs + leaseMs);
+    else await condition(settled);
     if (result !== undefined && 'confirmation' in result && !this.cancelRequested) {
       await core.requestCancel();
       await condition(() => this.cancelRequested);

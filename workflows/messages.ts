@@ -227,6 +227,7 @@ export const CONVERSATION_SIGNALS = {
 export const ADMIT_UPDATE = 'admit';
 export interface AdmitAnswer {
   readonly admitted: boolean;
+  readonly closed: boolean;
   /** Who has the turn, when somebody has. */
   readonly holder?: string;
 }

@@ -4,10 +4,10 @@
  * is upserted; closed states are Temporal's own status.
  */
 import { defineSearchAttributeKey, type SearchAttributePair } from '@temporalio/common';
-import { setCurrentDetails, upsertMemo, upsertSearchAttributes } from '@temporalio/workflow';
+import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { approvalOptions } from '../protocol/action.js';
 import { clip } from '../protocol/json.js';
-import type { ExecutionState } from '../protocol/lifecycle.js';
+import { EXECUTION_STATES, type ExecutionState } from '../protocol/lifecycle.js';
 import type { LogState } from '../protocol/log/state.js';
 import { type ActionMemo, MEMO, SEARCH_ATTRIBUTES } from './messages.js';
 
@@ -18,9 +18,10 @@ export class Presence {
   private shownState: ExecutionState | undefined;
   private shownAction: string | undefined;
 
-  /** `state`: what the attribute says already (a continued run keeps the attributes of the one before). */
+  /** What is shown already: a continued run keeps the attributes of the one before, and is given its memo. */
   constructor(state: LogState) {
-    this.shownState = state.state;
+    const shown = workflowInfo().typedSearchAttributes.get(STATE_KEY);
+    this.shownState = EXECUTION_STATES.find((each) => each === shown);
     this.shownAction = state.open?.request.id;
   }
 
@@ -49,7 +50,8 @@ export function actionMemo(state: LogState): ActionMemo | undefined {
 
 function details(state: LogState): string {
   const lines = [`**${state.state}** · ${state.sequence} events · attempt ${state.attempt}`];
-  const lastLine = state.text.trimEnd().split('\n').at(-1) ?? '';
+  const text = state.text.slice(-2000).trimEnd();
+  const lastLine = text.slice(text.lastIndexOf('\n') + 1);
   if (lastLine !== '') lines.push('', `> ${clip(lastLine, 300)}`);
   if (state.request.needsTurn && !state.hasTurn && state.result === undefined)
     lines.push('', `Waits for its turn in conversation \`${state.conversationId}\`.`);

@@ -3,7 +3,7 @@ import { getExternalWorkflowHandle } from '@temporalio/workflow';
 import { workflowIdOf } from '../protocol/ids.js';
 import { tailWithin } from '../protocol/json.js';
 import type { LogState } from '../protocol/log/state.js';
-import { MAX_TURN_BYTES } from '../protocol/turns.js';
+import { briefInput, MAX_TURN_BYTES } from '../protocol/turns.js';
 import { CONVERSATION_SIGNALS } from './messages.js';
 
 async function tell(state: LogState, signal: 'ready' | 'release' | 'gone', fields: object): Promise<void> {
@@ -27,7 +27,7 @@ export async function releaseTurn(state: LogState): Promise<void> {
     ...(session === undefined ? {} : { session }),
     ...(output === undefined
       ? {}
-      : { turn: { executionId, input: request.input, output: tailWithin(output, MAX_TURN_BYTES) } }),
+      : { turn: { executionId, input: briefInput(request.input), output: tailWithin(output, MAX_TURN_BYTES) } }),
   };
   await tell(state, hasTurn ? 'release' : 'gone', hasTurn ? fields : {}).catch(() => undefined);
 }

@@ -182,13 +182,17 @@ function appendItem(draft: Draft, item: ParsedBatchItem, attempt: number): void 
       return adopt(draft, item.actionId, attempt, item.suspend);
     case 'withdraw':
       if (state.open?.request.id === item.actionId) draft.withdrawOpen(true);
+      // Taken back in the moment in which it was answered: nobody waits for that answer.
+      else state.answers = state.answers.filter((answer) => answer.action.id !== item.actionId);
       return;
     case 'taken':
       return take(draft, item.actionId, attempt);
     case 'record':
       draft.addEntry(item.entry);
-      // Only an answer after the last entry is ever handed out again. What this attempt still waits for is not told yet.
-      state.answers = state.answers.filter((answer) => answer.attempt === attempt && answer.takenBy !== attempt);
+      // Only an answer after the last entry is ever handed out again. What nobody was told yet is kept.
+      state.answers = state.answers.filter(
+        (answer) => answer.takenBy === undefined || (answer.attempt === attempt && answer.takenBy !== attempt),
+      );
       return draft.setResumePoint();
     case 'session':
       state.session = item.session;

@@ -45,7 +45,7 @@ beforeAll(async () => {
   worker = await cluster.worker({
     providers: [scriptedProvider(), stubborn],
     rollover: { batches: 5 },
-    pool: { heartbeatTimeoutMs: 10_000, leaseMs: 10_000, stopGraceMs: 60_000 },
+    pool: { heartbeatTimeoutMs: 60_000, leaseMs: 60_000, stopGraceMs: 60_000 },
   });
   // A provider whose workers are away: what is submitted to it waits.
   const { manifest } = scriptedProvider({ id: 'away' });

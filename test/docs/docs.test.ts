@@ -4,12 +4,16 @@ import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readWorkerConfig } from '../../cli/config.js';
+import { createGateway, type GatewayClient } from '../../gateway/index.js';
+import { GATEWAY_STATUS } from '../../gateway/problem.js';
 import { approvalOptionSchema } from '../../protocol/action.js';
 import { ERROR_STATUS, EXECUTION_ONLY_CODES } from '../../protocol/errors.js';
 import { confirmationSchema, eventTypeSchema, nativeNameProblem } from '../../protocol/event.js';
+import { startExecutionRequestSchema } from '../../protocol/execution.js';
 import { TRANSITIONS } from '../../protocol/lifecycle.js';
 import * as limits from '../../protocol/limits.js';
 import { PROTOCOL_VERSION, STANDARD_CAPABILITIES } from '../../protocol/manifest.js';
+import { MAX_TRANSCRIPT_BYTES, MAX_TRANSCRIPT_TURNS, MAX_TURN_BYTES } from '../../protocol/turns.js';
 import { VERSION } from '../../protocol/version.js';
 import { resolveOptions } from '../../providers/acp/options.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
@@ -92,6 +96,29 @@ describe('the tables say what the code says', () => {
       const said = name.endsWith('_BYTES') ? `${value / KIB} KiB` : value.toLocaleString('en-US');
       expect(limit.replace(/ (characters|\(.*\))$/, ''), what).toBe(said);
     }
+  });
+
+  it('of the gateway’s routes and of the codes that are its own', async () => {
+    const client = { tenant: 'default' } as GatewayClient;
+    const document = (await (await createGateway({ client }).request('/openapi.json')).json()) as {
+      paths: Record<string, Record<string, unknown>>;
+    };
+    const routes = Object.entries(document.paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    const shown = table('docs/gateway.md', 'route').map(([route]) => route);
+    expect([...shown].sort()).toEqual(routes.sort());
+    const codes = Object.entries(GATEWAY_STATUS).map(([code, status]) => [code, String(status)]);
+    expect(table('docs/gateway.md', 'code')).toEqual(codes);
+  });
+
+  it('of what a busy conversation does, and of what a turn hands on', () => {
+    const shown = table('docs/contract.md', 'onBusy').map(([onBusy]) => onBusy);
+    expect(shown).toEqual(startExecutionRequestSchema.shape.onBusy.unwrap().options);
+    const contract = prose('docs/contract.md').replace(/\s+/g, ' ');
+    expect(contract).toContain(`newest ${MAX_TRANSCRIPT_TURNS}, at most ${MAX_TRANSCRIPT_BYTES / limits.KIB} KiB`);
+    expect(contract).toContain(`input over ${MAX_TURN_BYTES / limits.KIB} KiB`);
+    expect(contract).toContain(`up to ${limits.MAX_SESSION_BYTES / limits.KIB} KiB`);
   });
 
   it('of states and their arrows', () => {

@@ -1,4 +1,4 @@
-/** What the documentation says to run is run: the README's client and worker, and the commands for operators. */
+/** What the documentation says to run is run: the README's programs, the gateway, and the commands for operators. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,9 +16,12 @@ import { withProject } from './snippets.js';
 let server: DevServer;
 let client: HoldfastClient;
 let worker: ChildProcess;
+let gateway: ChildProcess;
+let gatewayUrl: string;
 let project: { readonly folder: string; leave(): void; readonly left: Promise<void> };
 let env: NodeJS.ProcessEnv;
 const programs = mkdtempSync(join(tmpdir(), 'holdfast-docs-'));
+const TOKEN = 'a-token-of-these-tests';
 const NODE = [process.execPath, '--import', 'tsx'] as const;
 
 beforeAll(async () => {
@@ -32,16 +35,14 @@ beforeAll(async () => {
   env = { ...process.env, PATH: path, TEMPORAL_ADDRESS: server.address };
   client = await HoldfastClient.connect({ address: server.address });
   project = await open();
-  worker = spawn(NODE[0], [...NODE.slice(1), join(project.folder, 'worker.ts')], {
-    cwd: root,
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  await saidReady(worker);
+  worker = program('worker.ts');
+  gateway = program('gateway.ts', { PORT: '0', HOLDFAST_API_TOKENS: TOKEN });
+  [, gatewayUrl = ''] = await Promise.all([said(worker, /^ready$/), said(gateway, /^listening on (http.*)$/)]);
 }, 120_000);
 
 afterAll(async () => {
   worker?.kill('SIGKILL');
+  gateway?.kill('SIGKILL');
   project?.leave();
   await project?.left;
   await client?.close();
@@ -49,9 +50,9 @@ afterAll(async () => {
   rmSync(programs, { recursive: true });
 });
 
-/** The README's program files, for as long as they are needed. */
+/** The program files of the README and of the gateway's page, for as long as they are needed. */
 async function open(): Promise<typeof project> {
-  const files = blocks().filter((block) => block.page === 'README.md' && word(block, 'file')?.endsWith('.ts'));
+  const files = blocks().filter((block) => word(block, 'file')?.endsWith('.ts'));
   return await new Promise((resolve, reject) => {
     const left: Promise<void> = withProject(
       files,
@@ -61,22 +62,42 @@ async function open(): Promise<typeof project> {
   });
 }
 
-async function saidReady(child: ChildProcess): Promise<void> {
-  if (child.stdout === null) throw new Error('nobody listens');
-  for await (const line of createInterface({ input: child.stdout })) if (line === 'ready') return;
-  throw new Error('the worker did not come up');
+/** Starts one of them, with what it may need besides. */
+function program(file: string, more: NodeJS.ProcessEnv = {}): ChildProcess {
+  return spawn(NODE[0], [...NODE.slice(1), join(project.folder, file)], {
+    cwd: root,
+    env: { ...env, ...more },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
 }
 
-/** Runs the commands that the page for operators shows under a name, as a shell does. */
-async function operate(name: string, execution?: { id: string; actionId?: string }): Promise<string> {
+/** Waits for a line of `child`, and gives what its pattern caught. */
+async function said(child: ChildProcess, line: RegExp): Promise<string> {
+  if (child.stdout === null) throw new Error('nobody listens');
+  for await (const each of createInterface({ input: child.stdout })) {
+    const match = line.exec(each);
+    if (match !== null) return match[1] ?? each;
+  }
+  throw new Error(`it did not say ${line}`);
+}
+
+async function exited(child: ChildProcess): Promise<unknown> {
+  const ended = new Promise((resolve) => child.once('exit', (code, signal) => resolve({ code, signal })));
+  child.kill('SIGTERM');
+  return await ended;
+}
+
+/** Runs the commands that a page shows under a name, as a shell does. */
+async function shell(name: string, variables: NodeJS.ProcessEnv): Promise<string> {
   const [block, ...others] = blocks().filter((each) => each.language === 'sh' && word(each, 'run') === name);
   if (block === undefined || others.length > 0) throw new Error(`there is no one block run=${name}`);
-  const variables =
-    execution === undefined
-      ? {}
-      : { WORKFLOW: workflowIdOf('default', execution.id), ACTION: execution.actionId ?? '' };
-  const shell = promisify(execFile)('sh', ['-euc', block.code], { cwd: root, env: { ...env, ...variables } });
-  return (await shell).stdout;
+  const ran = promisify(execFile)('sh', ['-euc', block.code], { cwd: root, env: { ...env, ...variables } });
+  return (await ran).stdout;
+}
+
+async function operate(name: string, execution?: { id: string; actionId?: string }): Promise<string> {
+  if (execution === undefined) return await shell(name, {});
+  return await shell(name, { WORKFLOW: workflowIdOf('default', execution.id), ACTION: execution.actionId ?? '' });
 }
 
 async function started(config: object): Promise<string> {
@@ -137,14 +158,35 @@ it('an operator cancels, with and without a reason, and terminates', async () =>
   expect((await client.waitForTerminal(terminated.id)).error?.code).toBe('TERMINATED');
 });
 
+it('an operator sees what is open in a conversation, and closes it', async () => {
+  const { id } = await asking(true);
+  const { conversationId } = await client.getExecution(id);
+  const variables = { CONVERSATION: conversationId };
+  await expect.poll(() => shell('turns', variables), { timeout: 15_000 }).toContain(`default.${id}`);
+  await shell('close', variables);
+  const request = { conversationId, providerId: 'scripted', input: 'go', config: { steps: [] } };
+  const refusal = () => client.startExecution(request).catch((error) => error.code);
+  await expect.poll(refusal, { timeout: 15_000 }).toBe('INVALID_STATE');
+  await client.cancel(id);
+});
+
+it('the gateway starts an execution and streams it, as its page says', async () => {
+  const variables = { GATEWAY: gatewayUrl, TOKEN };
+  const EXECUTION = (await shell('http-start', variables)).trim();
+  expect(EXECUTION).toMatch(/^exec_\w+$/);
+  const stream = await shell('http-stream', { ...variables, EXECUTION });
+  expect(stream).toMatch(/^retry: 2000\n\n: holdfast +\n\nid: 1\nevent: run\.queued\ndata: \{/);
+  expect(stream).toMatch(/\nevent: run\.completed\ndata: \{.*"finalOutput":"hello there".*\}\n\n$/);
+});
+
 it('runs every block that says so', () => {
   const named = blocks().flatMap((block) => (block.language === 'sh' ? (word(block, 'run') ?? []) : []));
-  const run = ['list', 'look', 'answer', 'cancel', 'cancel-with-reason', 'terminate', 'setup', 'attributes'];
+  const operators = ['list', 'look', 'answer', 'cancel', 'cancel-with-reason', 'terminate', 'setup', 'attributes'];
+  const run = [...operators, 'turns', 'close', 'http-start', 'http-stream'];
   expect(named.sort()).toEqual(run.sort());
 });
 
-it('the README’s worker drains on SIGTERM', async () => {
-  const ended = new Promise((resolve) => worker.once('exit', (code, signal) => resolve({ code, signal })));
-  worker.kill('SIGTERM');
-  expect(await ended).toEqual({ code: 0, signal: null });
+it('the gateway and the README’s worker end in order on SIGTERM', async () => {
+  expect(await exited(gateway)).toEqual({ code: 0, signal: null });
+  expect(await exited(worker)).toEqual({ code: 0, signal: null });
 });

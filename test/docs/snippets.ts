@@ -5,7 +5,13 @@ import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { type Block, root, word } from './markdown.js';
 
-const ENTRIES = { protocol: 'protocol', client: 'client', worker: 'worker', provider: 'providers' } as const;
+const ENTRIES = {
+  protocol: 'protocol',
+  client: 'client',
+  worker: 'worker',
+  provider: 'providers',
+  gateway: 'gateway',
+} as const;
 
 /** Makes a project of `snippets`, lets `use` have it, and takes it away again. */
 export async function withProject<T>(snippets: readonly Block[], use: (folder: string) => Promise<T>): Promise<T> {
