@@ -161,24 +161,27 @@ export class ProviderContext implements RunContext {
       return held.response;
     }
     const item = this.askItem(action, false);
-    const id = item.kind === 'adopt' ? item.actionId : action.id;
-    const response = await new Promise<ActionResponse>((resolve, reject) => {
-      const end = (): void => {
-        this.waiting.delete(id);
+    // What is adopted may have ended meanwhile, and is then asked anew: the answer may come to either id.
+    const ids = item.kind === 'adopt' ? [item.actionId, action.id] : [action.id];
+    const { id, response } = await new Promise<{ id: string; response: ActionResponse }>((resolve, reject) => {
+      const leave = (): void => {
+        for (const each of ids) this.waiting.delete(each);
         this.signal.removeEventListener('abort', end);
         signal?.removeEventListener('abort', end);
+      };
+      const end = (): void => {
+        leave();
         if (!this.signal.aborted) {
-          void this.sink.push({ kind: 'withdraw', actionId: id });
+          for (const each of ids) void this.sink.push({ kind: 'withdraw', actionId: each });
           void this.sink.flush();
         }
         reject(aborted());
       };
-      this.waiting.set(id, (given) => {
-        this.waiting.delete(id);
-        this.signal.removeEventListener('abort', end);
-        signal?.removeEventListener('abort', end);
-        resolve(given);
-      });
+      for (const each of ids)
+        this.waiting.set(each, (given) => {
+          leave();
+          resolve({ id: each, response: given });
+        });
       this.signal.addEventListener('abort', end);
       signal?.addEventListener('abort', end);
       void this.sink.push(item);
@@ -237,7 +240,7 @@ export class ProviderContext implements RunContext {
     // Asked or not, what an earlier attempt had open is settled by this: adopted, or withdrawn by the reducer.
     this.inheritedOpen = undefined;
     return inherited !== undefined && sameQuestion(inherited, action)
-      ? { kind: 'adopt', actionId: inherited.id, suspend }
+      ? { kind: 'adopt', actionId: inherited.id, action, suspend }
       : { kind: 'action', action, suspend };
   }
 
@@ -251,6 +254,8 @@ export class ProviderContext implements RunContext {
     if (problem !== undefined) throw providerError(`journal entry: ${problem}`);
     const bytes = jsonBytes(entry);
     if (bytes > MAX_JOURNAL_ENTRY_BYTES) throw overLimit('a journal entry', bytes, MAX_JOURNAL_ENTRY_BYTES);
+    // What was answered before an entry belongs to it; asked again later, it is a new question.
+    this.inheritedAnswers = [];
     void this.sink.push({ kind: 'record', entry: throughJson(entry) });
     await this.sink.flush();
     // What was given up on the way is not durable, and whoever relies on it must not go on.

@@ -26,7 +26,7 @@ export const FULL: Scale = {
   rounds: 3,
   executions: 150,
   concurrencies: [1, 5, 10, 30, 60],
-  calls: 20,
+  calls: 15,
   streamed: 200,
   fastSeconds: 10,
   flood: 30_000,

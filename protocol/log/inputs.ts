@@ -36,7 +36,13 @@ export const batchItemSchema = z.discriminatedUnion('kind', [
   z.looseObject({ kind: z.literal('artifact'), artifact: artifactSchema }),
   z.looseObject({ kind: z.literal('action'), action: actionRequestSchema, suspend: z.boolean().default(false) }),
   /** A recovered attempt asked what an earlier one had asked, and waits for that action. */
-  z.looseObject({ kind: z.literal('adopt'), actionId: z.string(), suspend: z.boolean().default(false) }),
+  z.looseObject({
+    kind: z.literal('adopt'),
+    actionId: z.string(),
+    /** Asked anew when there is nothing to adopt any more. */
+    action: actionRequestSchema.optional(),
+    suspend: z.boolean().default(false),
+  }),
   z.looseObject({ kind: z.literal('withdraw'), actionId: z.string() }),
   /** An answer was handed to the provider. */
   z.looseObject({ kind: z.literal('taken'), actionId: z.string() }),

@@ -179,20 +179,21 @@ function appendItem(draft: Draft, item: ParsedBatchItem, attempt: number): void 
     case 'action':
       return openAction(draft, item.action, attempt, item.suspend);
     case 'adopt':
-      return adopt(draft, item.actionId, attempt, item.suspend);
+      return adopt(draft, item, attempt);
     case 'withdraw':
       if (state.open?.request.id === item.actionId) draft.withdrawOpen(true);
       // Taken back in the moment in which it was answered: nobody waits for that answer.
-      else state.answers = state.answers.filter((answer) => answer.action.id !== item.actionId);
+      else if (state.answers.some((answer) => answer.action.id === item.actionId)) {
+        state.answers = state.answers.filter((answer) => answer.action.id !== item.actionId);
+        draft.accept('withdraw', item.actionId);
+      }
       return;
     case 'taken':
       return take(draft, item.actionId, attempt);
     case 'record':
       draft.addEntry(item.entry);
-      // Only an answer after the last entry is ever handed out again. What nobody was told yet is kept.
-      state.answers = state.answers.filter(
-        (answer) => answer.takenBy === undefined || (answer.attempt === attempt && answer.takenBy !== attempt),
-      );
+      // Only an answer after the last entry is ever handed out again. What this attempt still waits for is not told yet.
+      state.answers = state.answers.filter((answer) => answer.attempt === attempt && answer.takenBy !== attempt);
       return draft.setResumePoint();
     case 'session':
       state.session = item.session;
@@ -261,15 +262,20 @@ function openAction(draft: Draft, action: ActionRequest, attempt: number, suspen
   if (suspend) suspendHost(draft);
 }
 
-function adopt(draft: Draft, actionId: string, attempt: number, suspend: boolean): void {
+function adopt(draft: Draft, item: Extract<ParsedBatchItem, { kind: 'adopt' }>, attempt: number): void {
   const state = draft.state;
+  const { actionId, suspend } = item;
   if (state.open?.request.id === actionId) {
     state.open = { ...state.open, attempt, suspended: suspend };
   } else if (state.answers.some((answer) => answer.action.id === actionId)) {
     state.answers = state.answers.map((answer) =>
       answer.action.id === actionId ? { ...answer, attempt, suspended: suspend } : answer,
     );
-  } else return;
+  } else {
+    // Answered meanwhile, and this attempt has recorded since: that answer is not handed out any more.
+    if (item.action !== undefined) openAction(draft, item.action, attempt, suspend);
+    return;
+  }
   draft.accept('adopt', [actionId, attempt]);
   if (suspend) suspendHost(draft);
 }
