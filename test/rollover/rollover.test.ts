@@ -14,7 +14,7 @@ afterAll(async () => {
   await cluster.stop();
   expect(compared.different).toEqual([]);
   expect(compared.divergences).toBe(0);
-  expect(compared.runs).toBeGreaterThan(compared.equal + 5);
+  expect(compared.runs).toBeGreaterThan(compared.equal);
 });
 
 async function runsOf(executionId: string): Promise<number> {
@@ -49,7 +49,7 @@ describe('an execution that rolls over', () => {
     expectContiguous(live);
     expect(types(live).filter((type) => type === 'run.started')).toHaveLength(1);
     expect((await cluster.client.getExecution(id)).finalOutput).toBe(text.repeat(2));
-    await expect.poll(() => runsOf(id), { timeout: 10_000 }).toBeGreaterThan(2);
+    await expect.poll(() => runsOf(id), { timeout: 10_000 }).toBeGreaterThan(1);
     for (const after of [0, 1, 7, 20, live.length - 1]) {
       expect(await cluster.log(id, after)).toEqual(live.slice(after));
       expect((await cluster.client.listEvents(id, { after })).events).toEqual(live.slice(after));
