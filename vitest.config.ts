@@ -24,7 +24,15 @@ export default defineConfig({
         },
       },
       { test: { ...shared, name: 'agents', include: ['test/agents/**/*.test.ts'], testTimeout: 120_000 } },
-      { test: { ...shared, name: 'faults', include: ['test/faults/**/*.test.ts'], testTimeout: 600_000 } },
+      {
+        test: {
+          ...shared,
+          name: 'faults',
+          include: ['test/faults/**/*.test.ts', 'test/races/responses.test.ts'],
+          testTimeout: 600_000,
+          env: { HOLDFAST_RACES: '200' },
+        },
+      },
     ],
   },
 });

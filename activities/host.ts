@@ -179,7 +179,8 @@ export class Host implements HostActivities {
     if (live === undefined) throw ApplicationFailure.nonRetryable('this host does not know the attempt', 'UNKNOWN');
     const activity = Context.current();
     await faultPoint('stop.received', input.workflowId);
-    const beat = setInterval(() => activity.heartbeat(), 1_000);
+    const every = (activity.info.heartbeatTimeoutMs ?? 3_000) / BEATS_PER_TIMEOUT;
+    const beat = setInterval(() => activity.heartbeat(), every);
     try {
       return { confirmation: await live.stop(input.reason, input.graceMs) };
     } finally {
