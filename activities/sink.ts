@@ -114,6 +114,8 @@ export class EventSink {
       while (this.queue.length > 0 && !this.closed) {
         await this.pace();
         await this.room();
+        // What the provider emits in the same breath goes along: one signal instead of two.
+        await new Promise((resolve) => setImmediate(resolve));
         if (this.closed) break;
         const items = this.takeBatch();
         this.lastFlush = Date.now();

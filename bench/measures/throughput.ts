@@ -15,7 +15,7 @@ export const throughput: Measure = {
   about: 'executions a second, and against concurrency',
   async run(bench) {
     const { scale } = bench;
-    const { plan, notes } = await planOf(bench);
+    const plan = await planOf(bench);
     const variants = {
       holdfast: (atOnce: number, count: number) => executions(bench, atOnce, count),
       bare: (atOnce: number, count: number) => workflows(bench, 'bare', ['noop'], atOnce, count),
@@ -60,6 +60,7 @@ export const throughput: Measure = {
       },
     ];
     const points = { holdfast: median(holdfast), bare: median(bare), same: median(same) };
+    const notes = await eventsOf(bench, plan);
     return { rows, notes, plots: [await againstConcurrency(bench, variants, points)] };
   },
 };
@@ -116,34 +117,54 @@ async function workflows(
   return (count * 1_000) / (now() - from);
 }
 
-/** Counts the events of a real execution, and plans a workflow with the same. */
-async function planOf(bench: Bench): Promise<{ plan: SameEventsPlan; notes: string[] }> {
-  const counted = async (providerId?: string): Promise<HistoryEvent[]> => {
-    const id = await bench.submit({ kind: 'texts', events: EVENTS }, providerId === undefined ? {} : { providerId });
-    await bench.client.waitForTerminal(id);
-    await bench.handle(id).result();
-    return await wholeHistory(bench.temporal, bench.handle(id).workflowId);
-  };
-  await counted();
-  const real = await counted();
+/** Plans a workflow with the events of a real execution. */
+async function planOf(bench: Bench): Promise<SameEventsPlan> {
+  await historyOf(bench);
+  const real = await historyOf(bench);
   const signals: PlannedSignal[] = [];
-  for (const [i, { time, bytes }] of signalsOf(real).entries()) {
-    const before = i === 0 ? time : (signalsOf(real)[i - 1]?.time ?? time);
-    signals.push({ bytes, afterMs: time - before });
+  let before: number | undefined;
+  for (const { time, bytes } of signalsOf(real)) {
+    signals.push({ bytes, afterMs: time - (before ?? time) });
+    before = time;
   }
-  const plan = { signals, upserts: countTypes(real).UPSERT_WORKFLOW_SEARCH_ATTRIBUTES ?? 0 };
-  const sameId = bench.freshId('same');
-  const handle = await startBare(bench.temporal, 'sameEvents', sameId, [plan], likeAnExecution(sameId));
-  await handle.result();
-  const same = await wholeHistory(bench.temporal, sameId);
-  const turns = await counted(TURNS_PROVIDER);
-  const list = Object.entries(countTypes(real)).map(([type, n]) => `${n} ${type}`);
-  const notes = [
-    `History events of one execution with ${EVENTS} text events: ${real.length} (${list.join(', ')}); of *same events*: ${same.length}.`,
+  return { signals, upserts: countTypes(real).UPSERT_WORKFLOW_SEARCH_ATTRIBUTES ?? 0 };
+}
+
+/**
+ * How many history events each variant has: signals share workflow tasks as it happens, so the mean of some that run
+ * at once, not one.
+ */
+async function eventsOf(bench: Bench, plan: SameEventsPlan): Promise<string[]> {
+  const histories = { real: [] as number[], same: [] as number[], turns: [] as number[] };
+  let types: Record<string, number> = {};
+  await inLanes(AT_ONCE, AT_ONCE, async (_, lane) => {
+    const history = await historyOf(bench, lane);
+    histories.real.push(history.length);
+    types = countTypes(history);
+  });
+  await inLanes(AT_ONCE, AT_ONCE, async () => {
+    const id = bench.freshId('same');
+    const handle = await startBare(bench.temporal, 'sameEvents', id, [plan], likeAnExecution(id));
+    await handle.result();
+    histories.same.push((await wholeHistory(bench.temporal, id)).length);
+  });
+  await inLanes(AT_ONCE, AT_ONCE, async (_, lane) => {
+    histories.turns.push((await historyOf(bench, lane, TURNS_PROVIDER)).length);
+  });
+  const mean = (all: readonly number[]): string => (all.reduce((sum, n) => sum + n, 0) / all.length).toFixed(1);
+  const list = Object.entries(types).map(([type, n]) => `${n} ${type}`);
+  return [
+    `History events of one of ${AT_ONCE} at once, on average: ${mean(histories.real)} an execution, ${mean(histories.same)} *same events*, ${mean(histories.turns)} an execution with a turn (its conversation's own not counted). One of them: ${list.join(', ')}.`,
   ];
-  if (turns.length === real.length)
-    notes.push('An execution with a turn has no more events than one without: turns are not part of this build.');
-  return { plan, notes };
+}
+
+async function historyOf(bench: Bench, lane = 0, providerId?: string): Promise<HistoryEvent[]> {
+  const more = providerId === undefined ? {} : { providerId };
+  const id = await bench.submit({ kind: 'texts', events: EVENTS }, { lane, ...more });
+  await bench.client.waitForTerminal(id);
+  const handle = bench.handle(id);
+  await handle.result();
+  return await wholeHistory(bench.temporal, handle.workflowId);
 }
 
 function signalsOf(history: readonly HistoryEvent[]): { readonly time: number; readonly bytes: number }[] {

@@ -39,6 +39,7 @@ export function svg(plot: Plot): string {
   const middle = (LEFT + WIDTH - RIGHT) / 2;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12">`,
+    `<title>${escaped(plot.title)}</title>`,
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="#fff"/>`,
     `<text x="${LEFT}" y="24" font-size="16">${escaped(plot.title)}</text>`,
     ...legend,
