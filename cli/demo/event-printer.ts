@@ -37,7 +37,7 @@ export class EventPrinter {
     clearTimeout(this.timer);
     if (this.text === '') return;
     const numbers = this.first === this.last ? `${this.last}` : `${this.first}–${this.last}`;
-    for (const [index, line] of plain(this.text).trimEnd().split('\n').entries())
+    for (const [index, line] of plain(this.text).replace(/^\n+/, '').trimEnd().split('\n').entries())
       this.row(index === 0 ? numbers : '', index === 0 ? 'text' : '', line);
     this.text = '';
   }
