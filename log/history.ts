@@ -65,7 +65,7 @@ export class HistoryReader {
       });
     const deadline = Date.now() + (wait ? LONG_POLL_DEADLINE_MS : CALL_DEADLINE_MS);
     const bounded = () => this.client.connection.withDeadline(deadline, call);
-    const response = await (signal === undefined ? bounded() : this.client.connection.withAbortSignal(signal, bounded));
+    const response = await (signal === undefined ? bounded() : this.abortable(signal, bounded));
     const events = response.history?.events ?? [];
     const items: HistoryItem[] = [];
     const decode = (payloads: readonly Payload[] | null | undefined) =>
@@ -75,6 +75,19 @@ export class HistoryReader {
       if (item !== undefined) items.push(item);
     }
     return { items, token: response.nextPageToken ?? new Uint8Array() };
+  }
+
+  /** The SDK never takes its listener off the signal again, so each call gets one of its own. */
+  private async abortable<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+    const own = new AbortController();
+    const abort = (): void => own.abort(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      return await this.client.connection.withAbortSignal(own.signal, call);
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
   }
 }
 

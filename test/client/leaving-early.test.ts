@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HoldfastClient } from '../../client/client.js';
+import { decoder } from '../../log/decode.js';
+import { HistoryReader } from '../../log/history.js';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import { Cluster } from '../support/cluster.js';
 
@@ -136,6 +138,27 @@ describe('leaving an iterator early leaves nothing behind', () => {
 });
 
 describe('followers are scarce', () => {
+  it('a reader that makes many calls leaves no listener on its signal behind', async () => {
+    const { signal } = new AbortController();
+    let added = 0;
+    let removed = 0;
+    const add = signal.addEventListener.bind(signal);
+    const remove = signal.removeEventListener.bind(signal);
+    signal.addEventListener = (...args: Parameters<typeof add>) => {
+      added += 1;
+      add(...args);
+    };
+    signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+      removed += 1;
+      remove(...args);
+    };
+    const { temporal } = cluster;
+    const history = new HistoryReader(temporal, temporal.options.namespace, decoder());
+    for (let i = 0; i < 20; i++) await history.page({ workflowId: `default.${id}`, signal });
+    expect(added).toBeGreaterThanOrEqual(20);
+    expect(removed).toBe(added);
+  });
+
   it('500 subscribers of one execution share one poll, and all get the whole log', async () => {
     const { id: shared } = await cluster.run([{ approve: { title: 'ok?' } }, { say: 'x' }]);
     const action = await cluster.action(shared);
