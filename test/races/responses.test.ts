@@ -133,6 +133,12 @@ describe('an answer that timed out', () => {
   });
 });
 
+/** Both outcomes have to be met, else there was no race; a few rounds may all fall to one side. */
+function raced(against: string, seen: Readonly<Record<string, number>>): void {
+  console.log(`answer against ${against}:`, seen);
+  expect(Object.keys(seen).length).toBeGreaterThan(ROUNDS >= 200 ? 1 : 0);
+}
+
 describe(`an answer, ${ROUNDS} times,`, () => {
   it('against a cancel: the verdict is what the log says', async () => {
     const seen: Record<string, number> = {};
@@ -152,8 +158,7 @@ describe(`an answer, ${ROUNDS} times,`, () => {
       expect(outcome).toBe(responded(events, actionId).length === 1 ? 'accepted' : 'INVALID_STATE');
       seen[outcome] = (seen[outcome] ?? 0) + 1;
     });
-    console.log('answer against cancel:', seen);
-    expect(Object.keys(seen).length).toBe(2);
+    raced('cancel', seen);
   });
 
   it('against completion: the verdict is what the log says', async () => {
@@ -163,10 +168,10 @@ describe(`an answer, ${ROUNDS} times,`, () => {
       const { id } = await cluster.start({
         conversationId: await conversation(),
         providerId: 'brief',
-        config: { forMs: 50 + random.whole(100) },
+        config: { forMs: 50 + random.whole(300) },
       });
       const { id: actionId } = await cluster.action(id);
-      await soon(random.whole(80));
+      await soon(random.whole(200));
       const outcome = await outcomeOf(cluster.client.respond(id, actionId, { approved: true }));
       const events = await cluster.log(id);
       expectWhole(events);
@@ -174,8 +179,7 @@ describe(`an answer, ${ROUNDS} times,`, () => {
       expect(outcome).toBe(responded(events, actionId).length === 1 ? 'accepted' : 'INVALID_STATE');
       seen[outcome] = (seen[outcome] ?? 0) + 1;
     });
-    console.log('answer against completion:', seen);
-    expect(Object.keys(seen).length).toBeGreaterThan(1);
+    raced('completion', seen);
   });
 
   it('against the timeout: the verdict is what the log says', async () => {
@@ -192,7 +196,7 @@ describe(`an answer, ${ROUNDS} times,`, () => {
       );
       if (actionId === undefined) return;
       const due = Date.parse(createdAt) + 4_000;
-      await soon(due - Date.now() - 10 + random.whole(60));
+      await soon(due - Date.now() - 10 + random.whole(400));
       const outcome = await outcomeOf(cluster.client.respond(id, actionId, { approved: true }));
       const events = await cluster.log(id);
       expectWhole(events);
@@ -202,8 +206,7 @@ describe(`an answer, ${ROUNDS} times,`, () => {
       expect((await cluster.client.getExecution(id)).pendingActions).toEqual([]);
       seen[outcome] = (seen[outcome] ?? 0) + 1;
     });
-    console.log('answer against timeout:', seen);
-    expect(Object.keys(seen).length).toBeGreaterThan(1);
+    raced('timeout', seen);
   });
 
   it('against a rollover: accepted, delivered once, and the execution succeeds', async () => {
