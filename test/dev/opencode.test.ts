@@ -11,7 +11,7 @@ test('OpenCode gets an environment of its own, asks before it acts, and guards i
   expect(openCodeAgent({ ...options, workspace: '/w' }).cwd).toBe('/w');
 
   const inherited = Object.keys(agent.env).filter((name) => !/^(OPENCODE_|npm_config_offline$|HOME$)/.test(name));
-  expect(inherited).toEqual(['PATH']);
+  expect(inherited).toEqual(['PATH', 'TMPDIR']);
   expect(agent.env.HOME).toBe('/h');
   expect(agent.env.OPENCODE_SERVER_PASSWORD).toMatch(/^[0-9a-f]{48}$/);
   expect(openCodeAgent(options).env.OPENCODE_SERVER_PASSWORD).not.toBe(agent.env.OPENCODE_SERVER_PASSWORD);

@@ -57,7 +57,7 @@ class Reader {
       const headers = last() === undefined ? {} : { 'Last-Event-ID': String(last()?.sequence) };
       const stream = await RawStream.open(gateway.url, `/v1/executions/${this.id}/events`, { headers });
       const enough = (): boolean => stream.complete || stream.parser.frames.length >= this.eager;
-      await stream.until(enough, 50_000);
+      await stream.until(enough, 150_000);
       stream.socket.destroy();
       this.got.push(...stream.events);
       if (stream.status >= 500) await new Promise((resolve) => setTimeout(resolve, 200));
@@ -152,5 +152,5 @@ describe('every stream is exactly 1 … N', () => {
     // An outage beneath it is not the stream's end.
     expect(readers[0]?.connections).toBe(1);
     expect((await gateway.get(`/v1/executions/${id}`)).body.state).toBe('succeeded');
-  });
+  }, 200_000);
 });
