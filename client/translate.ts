@@ -17,7 +17,7 @@ export function translate(error: unknown, subject: string): HoldfastError {
       const attribute = /search attribute[^A-Za-z]*(Holdfast\w+)|(Holdfast\w+)[^.]*search attribute/i.exec(message);
       if (attribute !== null || /search attribute/i.test(message))
         return unavailable(
-          `the namespace lacks the search attribute ${attribute?.[1] ?? attribute?.[2] ?? 'Holdfast…'}; run: holdfast setup`,
+          `the namespace lacks the search attribute ${attribute?.[1] ?? attribute?.[2] ?? 'Holdfast…'}; run: npx holdfast setup`,
         );
       return new HoldfastError('INTERNAL_ERROR', `${subject}: the server refused the call: ${message}`, {
         cause: error,

@@ -35,7 +35,7 @@ export async function checkNamespace(client: Client, namespace: string, log: Run
     if (days < MIN_RETENTION_DAYS)
       log(
         'warn',
-        `namespace ${namespace} keeps closed runs for ${days} days; ${MIN_RETENTION_DAYS} or more are advised`,
+        `namespace ${namespace} keeps closed runs for ${days} day${days === 1 ? '' : 's'}; ${MIN_RETENTION_DAYS} or more are advised`,
       );
   } catch (error) {
     if (error instanceof HoldfastError) throw error;
@@ -62,7 +62,7 @@ async function searchAttributes(
 export function missingAttributes(missing: readonly string[], namespace: string): HoldfastError {
   return new HoldfastError(
     'RUNTIME_UNAVAILABLE',
-    `namespace ${namespace} lacks the search attribute${missing.length > 1 ? 's' : ''} ${missing.join(', ')}; run: holdfast setup`,
+    `namespace ${namespace} lacks the search attribute${missing.length > 1 ? 's' : ''} ${missing.join(', ')}; run: npx holdfast setup`,
     { details: { missing } },
   );
 }

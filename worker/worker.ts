@@ -66,15 +66,29 @@ const RECREATE_MS = 1_000;
  * await worker.done;
  */
 export async function createWorker(options: HoldfastWorkerOptions): Promise<HoldfastWorker> {
-  checkNumbers(options);
+  checkOptions(options);
   const providers = checkedProviders(options.providers);
+  for (const id of Object.keys(options.slots ?? {}))
+    if (!providers.has(id))
+      throw new HoldfastError(
+        'VALIDATION_ERROR',
+        `createWorker: slots.${id}: no such provider; there are: ${[...providers.keys()].join(', ')}`,
+      );
   const worker = new HoldfastWorker(options, providers);
   await worker.start();
   return worker;
 }
 
 const milliseconds = z.number().min(1).max(86_400_000).optional();
-const numbersSchema = z.looseObject({
+const anything = z.unknown().optional();
+const optionsSchema = z.strictObject({
+  providers: anything,
+  address: z.string().min(1).optional(),
+  namespace: z.string().min(1).optional(),
+  connection: anything,
+  dataConverter: anything,
+  handleSignals: z.boolean().optional(),
+  log: anything,
   slots: z.record(z.string(), z.int().min(1).max(100_000)).optional(),
   rollover: z
     .strictObject({
@@ -92,20 +106,22 @@ const numbersSchema = z.looseObject({
   drainMs: z.number().min(0).optional(),
 });
 
-function checkNumbers(options: HoldfastWorkerOptions): void {
-  const parsed = numbersSchema.safeParse(options);
+function checkOptions(options: HoldfastWorkerOptions): void {
+  const parsed = optionsSchema.safeParse(options);
   const { leaseMs, stopGraceMs } = { ...DEFAULT_POOL_SETTINGS, ...options.pool };
   if (parsed.success && stopGraceMs > leaseMs)
     // A host has to be done with a provider before anyone may start it elsewhere.
     throw new HoldfastError('VALIDATION_ERROR', 'createWorker: pool.stopGraceMs: must be at most pool.leaseMs');
   if (parsed.success) return;
   const [issue] = parsed.error.issues;
-  throw new HoldfastError('VALIDATION_ERROR', `createWorker: ${issue?.path.join('.')}: ${issue?.message}`);
+  throw new HoldfastError('VALIDATION_ERROR', `createWorker: ${issue?.path.join('.') || 'options'}: ${issue?.message}`);
 }
 
 function checkedProviders(given: readonly AnyProvider[]): ReadonlyMap<string, AnyProvider> {
   const providers = new Map<string, AnyProvider>();
   for (const provider of given) {
+    if (typeof provider === 'function')
+      throw new HoldfastError('VALIDATION_ERROR', 'a provider is a function; was it meant to be called, as in echo()?');
     const manifest = providerManifestSchema.safeParse(provider.manifest);
     if (!manifest.success) {
       const issue = manifest.error.issues[0];

@@ -42,7 +42,7 @@ test('what needs the search attributes names the command that registers them; se
   ]) {
     const refused = await run(args, bare);
     expect(refused.code).toBe(1);
-    expect(refused.stderr).toMatch(/^holdfast: RUNTIME_UNAVAILABLE: .*HoldfastState.*run: holdfast setup\n$/);
+    expect(refused.stderr).toMatch(/^holdfast: RUNTIME_UNAVAILABLE: .*HoldfastState.*run: npx holdfast setup\n$/);
   }
 
   const first = await run(['setup'], bare);
