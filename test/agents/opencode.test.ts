@@ -1,8 +1,7 @@
 /** The real OpenCode through the `acp` provider, with a local model: nothing is mocked and nothing is left behind. */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -11,6 +10,7 @@ import { type LocalModel, startLocalModel } from '../../examples/local-model/ser
 import { acpProvider } from '../../providers/acp/acp.js';
 import { isAlive, processesWith } from '../support/processes.js';
 import { eventually, testContext } from '../support/provider-context.js';
+import { scratchFolder } from '../support/scratch.js';
 
 let model: LocalModel;
 let command: string;
@@ -27,8 +27,8 @@ afterAll(async () => {
 });
 
 function setUp() {
-  const home = mkdtempSync(join(tmpdir(), 'holdfast-opencode-'));
-  const workspace = mkdtempSync(join(tmpdir(), 'holdfast-workspace-'));
+  const home = scratchFolder('holdfast-opencode-');
+  const workspace = scratchFolder('holdfast-workspace-');
   folders.push(home, workspace);
   const agent = openCodeAgent({ command, home, workspace, model: { baseUrl: model.url, apiKey: model.apiKey } });
   const provider = acpProvider({ agents: { opencode: agent } });

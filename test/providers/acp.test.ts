@@ -1,12 +1,11 @@
 /** What an agent says is in the log as it was said, and a turn ends as the agent ended it. */
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { providerManifestSchema } from '../../protocol/manifest.js';
 import { acpProvider } from '../../providers/acp/acp.js';
 import { agentScript, fixture } from '../support/acp-agents.js';
 import { testContext } from '../support/provider-context.js';
+import { scratchFolder } from '../support/scratch.js';
 
 describe('a turn', () => {
   test('gives text, usage and the session, and leaves nothing behind', async () => {
@@ -221,7 +220,7 @@ describe('the configuration', () => {
   const agent = { command: process.execPath, args: [agentScript('polite'), 'echo'] };
 
   test('picks by name: agent, workspace, and nothing else', async () => {
-    const here = mkdtempSync(join(tmpdir(), 'holdfast-acp-'));
+    const here = scratchFolder('holdfast-acp-');
     const provider = acpProvider({
       agents: { one: agent, two: { ...agent, workspace: 'here' } },
       defaultAgent: 'one',

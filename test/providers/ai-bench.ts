@@ -1,8 +1,6 @@
 /** A cluster, the local model, and workers with the `ai` provider in this process and in others. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
@@ -10,11 +8,12 @@ import { type LocalModel, type LoggedRequest, startLocalModel } from '../../exam
 import type { AiOptions } from '../../providers/ai/ai.js';
 import type { HoldfastWorker } from '../../worker/worker.js';
 import { Cluster } from '../support/cluster.js';
+import { scratchFolder } from '../support/scratch.js';
 import { rig, runsIn } from './ai-rig.js';
 
 export class AiBench {
   /** Each run of a tool is a line in it. */
-  private readonly runsFile = join(mkdtempSync(join(tmpdir(), 'ai-')), 'runs');
+  private readonly runsFile = join(scratchFolder('ai-'), 'runs');
   private readonly workers: HoldfastWorker[] = [];
   private readonly processes: ChildProcess[] = [];
 

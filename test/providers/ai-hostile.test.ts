@@ -1,16 +1,15 @@
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { type AiOptions, aiTool } from '../../providers/ai/ai.js';
+import { scratchFolder } from '../support/scratch.js';
 import { Attempt } from '../support/scripted-context.js';
 import { call, json, type RawModel, type Respond, rawModel, rig, runsIn, sse, text } from './ai-rig.js';
 
 let runs: string;
 let model: RawModel;
 beforeEach(() => {
-  runs = join(mkdtempSync(join(tmpdir(), 'ai-')), 'runs');
+  runs = join(scratchFolder('ai-'), 'runs');
 });
 afterEach(() => model.stop());
 

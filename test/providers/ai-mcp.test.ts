@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -7,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { AiOptions, McpServer } from '../../providers/ai/ai.js';
 import { processesWith } from '../support/processes.js';
+import { scratchFolder } from '../support/scratch.js';
 import { Attempt } from '../support/scripted-context.js';
 import { call, type RawModel, type Respond, rawModel, rig, sse, text } from './ai-rig.js';
 
@@ -57,7 +57,7 @@ const stdio = (more: object = {}): McpServer => ({
 
 async function attempt(answers: Respond[], options: Partial<AiOptions>, config = {}) {
   model = await rawModel(...answers);
-  const runs = join(mkdtempSync(join(tmpdir(), 'ai-')), 'runs');
+  const runs = join(scratchFolder('ai-'), 'runs');
   return new Attempt(rig({ ...model, runs, options }), { config });
 }
 
