@@ -8,8 +8,7 @@
  * const { execution } = await client.startExecution({ conversationId, providerId: 'scripted', input: 'hello' });
  * for await (const event of client.events(execution.id)) console.log(event.sequence, event.type, event.data);
  */
-import { Client, type Connection, type ConnectionOptions } from '@temporalio/client';
-import type { DataConverter } from '@temporalio/common';
+import { Client, type Connection } from '@temporalio/client';
 import { connect } from '../log/connect.js';
 import { decoder } from '../log/decode.js';
 import { isEnded } from '../log/fold.js';
@@ -55,27 +54,11 @@ import { closeConversation, createConversation, findConversation } from './conve
 import { randomId } from './identity.js';
 import { type Inbox, type InboxFilter, inboxFilterSchema, listInbox } from './inbox.js';
 import { type ExecutionList, listExecutions } from './listing.js';
+import { type ClientOptions, checkConnectOptions, tell } from './options.js';
 import { type Readiness, readiness } from './readiness.js';
 import { type StartedExecution, startExecution } from './starting.js';
 import { type Subscription, subscribe } from './subscribe.js';
 import { clientClosed, translate } from './translate.js';
-
-export interface ClientOptions {
-  /** Host and port of the Temporal frontend. Default `localhost:7233`. */
-  readonly address?: string;
-  /** Default `default`. */
-  readonly namespace?: string;
-  /** Whose executions these are; it comes from the caller's identity, never from a request. Default `default`. */
-  readonly tenant?: string;
-  /** Further connection options: `tls`, `apiKey`, `metadata`. */
-  readonly connection?: Pick<ConnectionOptions, 'tls' | 'apiKey' | 'metadata'>;
-  /** Payload codecs and failure converter; the same as the workers'. */
-  readonly dataConverter?: DataConverter;
-  /** Executions that are long-polled at once in this process; more are read in turn, every 1–5 s. Default 100. */
-  readonly maxLongPolls?: number;
-  /** Called when the server refuses a poll for its own limits, with the number of times so far. */
-  readonly onThrottled?: (count: number) => void;
-}
 
 export interface RuntimeDescription {
   readonly name: 'holdfast';
@@ -416,25 +399,4 @@ export class HoldfastClient {
       return await this.backend.execution(id);
     });
   }
-}
-
-/** A caller's callback that throws must not end a poll that others share. */
-function tell(callback: ((count: number) => void) | undefined, count: number): void {
-  try {
-    callback?.(count);
-  } catch (error) {
-    process.emitWarning(`onThrottled threw: ${String(error)}`);
-  }
-}
-
-function checkConnectOptions(options: ClientOptions): void {
-  checkOptions(options);
-  const { address, namespace, tenant, connection, maxLongPolls } = options;
-  for (const [name, value] of Object.entries({ address, namespace }))
-    if (value !== undefined && (typeof value !== 'string' || value === ''))
-      throw new HoldfastError('VALIDATION_ERROR', `${name}: must be a text`);
-  if (tenant !== undefined) checkId(tenant, 'tenant');
-  if (connection !== undefined) checkOptions(connection, 'connection');
-  if (maxLongPolls !== undefined && !(Number.isSafeInteger(maxLongPolls) && maxLongPolls >= 1))
-    throw new HoldfastError('VALIDATION_ERROR', 'maxLongPolls: must be a whole number, 1 or more');
 }

@@ -109,3 +109,8 @@ export class Draft {
     this.emit(event);
   }
 }
+
+/** The step of an input that changes nothing. */
+export function unchanged(state: LogState): Step {
+  return { state, events: [], entries: [] };
+}

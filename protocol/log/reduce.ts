@@ -12,27 +12,24 @@ import {
   MAX_ACTIONS,
   MAX_ARTIFACTS,
   MAX_MESSAGE_LENGTH,
-  MAX_RECOVERIES,
-  MAX_RECOVERIES_WITHOUT_PROGRESS,
   MAX_RESPONSE_BYTES,
   MAX_TEXT_BYTES,
 } from '../limits.js';
 import { MAX_TRANSCRIPT_BYTES } from '../turns.js';
 import { judge } from './answers.js';
-import { Draft } from './draft.js';
+import { Draft, unchanged } from './draft.js';
 import { EMPTY_HEAD } from './head.js';
 import {
   type Announcement,
   type LogInput,
-  type Mark,
   markSchema,
   type ParsedBatchItem,
   type Respond,
-  type Settled,
   SIGNALS,
   type Turn,
   UNDECODABLE,
 } from './inputs.js';
+import { cancel, reduceMark } from './marks.js';
 import { type HeldAnswer, type LogRequest, type LogState, REDUCER_VERSION, type Step } from './state.js';
 
 /** Answers that an attempt may still need are kept up to here; the oldest go first, the newest always fits. */
@@ -104,10 +101,6 @@ export function reduce(state: LogState, input: LogInput): Step {
     default:
       return unchanged(state);
   }
-}
-
-function unchanged(state: LogState): Step {
-  return { state, events: [], entries: [] };
 }
 
 function takeTurn(state: LogState, turn: Turn): Step {
@@ -328,88 +321,4 @@ function respond(state: LogState, input: Respond): Step {
   draft.moveTo('running');
   draft.emit({ type: 'action.responded', data: { actionId: input.actionId, ...known } });
   return { ...draft.step(), verdict: outcome };
-}
-
-function cancel(state: LogState, reason: string | undefined): Step {
-  if (isTerminal(state.state) || state.ending !== undefined) return unchanged(state);
-  const draft = new Draft(state);
-  const given = reason === undefined || reason === '' ? {} : { reason: clip(reason, MAX_MESSAGE_LENGTH) };
-  draft.withdrawOpen(false);
-  draft.moveTo('cancelling');
-  draft.state.ending = { by: 'cancel', ...given };
-  draft.accept('ending', draft.state.ending);
-  return draft.step();
-}
-
-function reduceMark(state: LogState, mark: Mark): Step {
-  if (isTerminal(state.state)) return unchanged(state);
-  switch (mark.kind) {
-    case 'attempt': {
-      const draft = new Draft(state);
-      draft.state.attempt = mark.attempt;
-      delete draft.state.host;
-      delete draft.state.attemptLost;
-      draft.accept('attempt', mark.attempt);
-      return draft.step();
-    }
-    case 'settled':
-      return mark.attempt === state.attempt ? settled(state, mark.result) : unchanged(state);
-    case 'cancel_requested':
-      return cancel(state, undefined);
-    case 'timeout': {
-      if (state.ending !== undefined) return unchanged(state);
-      const draft = new Draft(state);
-      draft.withdrawOpen(false);
-      draft.state.ending = { by: 'timeout' };
-      draft.accept('ending', draft.state.ending);
-      return draft.step();
-    }
-    case 'stopped': {
-      if (state.ending === undefined) return unchanged(state);
-      const draft = new Draft(state);
-      if (state.ending.by === 'timeout') {
-        const message = `not finished within ${state.request.timeoutSeconds} s of its creation`;
-        draft.finish({ type: 'run.failed', data: { code: 'EXECUTION_TIMEOUT', message } });
-      } else {
-        const reason = state.ending.reason === undefined ? {} : { reason: state.ending.reason };
-        draft.finish({ type: 'run.cancelled', data: { ...reason, confirmation: mark.confirmation } });
-      }
-      return draft.step();
-    }
-    case 'rollover':
-      return unchanged(state);
-    default:
-      return mark satisfies never;
-  }
-}
-
-function settled(state: LogState, result: Settled): Step {
-  // What is being stopped ends by `stopped` alone. A suspension is decided by the action that it waits for.
-  if (state.ending !== undefined || state.host?.suspended || state.attemptLost) return unchanged(state);
-  const draft = new Draft(state);
-  if (result.how === 'lost') lose(draft, result.message, result.orderly === true);
-  else {
-    const message = clip(result.message, MAX_MESSAGE_LENGTH);
-    draft.finish({ type: 'run.failed', data: { code: result.code, message } });
-  }
-  return draft.step();
-}
-
-/** Tried again within its bounds, or the end (DESIGN §3, Crash recovery). */
-function lose(draft: Draft, cause: string, orderly: boolean): void {
-  const { host, recoveries } = draft.state;
-  const recoverable = !host?.started || host.recovery === 'journal';
-  const counted = orderly ? 0 : 1;
-  const total = recoveries.total + counted;
-  const sinceEntry = recoveries.sinceEntry + counted;
-  if (!recoverable || total > MAX_RECOVERIES || sinceEntry > MAX_RECOVERIES_WITHOUT_PROGRESS) {
-    const bound = recoverable ? ` (given up after ${recoveries.total} recoveries)` : '';
-    const message = clip(`${cause}${bound}`, MAX_MESSAGE_LENGTH);
-    return draft.finish({ type: 'run.failed', data: { code: 'PROVIDER_LOST', message } });
-  }
-  draft.state.recoveries = { total, sinceEntry };
-  if (host?.started) draft.state.recovering = true;
-  draft.state.attemptLost = true;
-  delete draft.state.host;
-  draft.accept('lost', [draft.state.attempt, total]);
 }

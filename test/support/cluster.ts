@@ -4,7 +4,8 @@
  */
 import { Client } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
-import { type ClientOptions, HoldfastClient } from '../../client/client.js';
+import { HoldfastClient } from '../../client/client.js';
+import type { ClientOptions } from '../../client/options.js';
 import type { StartedExecution } from '../../client/starting.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
 import { connect } from '../../log/connect.js';
