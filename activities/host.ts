@@ -108,9 +108,12 @@ export class Host implements HostActivities {
   };
 
   private async launch(input: RunInput, slot: { live?: LiveRun }): Promise<HostOutcome> {
-    const { info } = Context.current();
+    const activity = Context.current();
+    const { info } = activity;
     // Unpause in the UI starts an activity again, whatever its retry policy says.
     if (info.attempt > 1) return { kind: 'superseded', message: 'the activity was started a second time' };
+    // From here on a loss counts against the execution: a host had it.
+    activity.heartbeat(ALIVE);
     const runId = info.workflowExecution?.runId ?? '';
     await faultPoint('run.taken', input.workflowId);
     const launch = await this.prepare(input, runId);

@@ -38,3 +38,5 @@ export const MAX_TIMEOUT_SECONDS = 315_360_000;
 /** Attempts of one execution that end without a new journal entry, and in all (DESIGN §3, Crash recovery). */
 export const MAX_RECOVERIES_WITHOUT_PROGRESS = 3;
 export const MAX_RECOVERIES = 10;
+/** Attempts in a row that no host took: their tasks went to workers that were frozen or cut off. */
+export const MAX_UNTAKEN_ATTEMPTS = 30;

@@ -28,6 +28,7 @@ export async function bundleWorkflows(options: BundleOptions = {}): Promise<{ co
   return await bundleWorkflowCode({
     workflowsPath: path('index'),
     payloadConverterPath: path('payload-converter'),
+    preloadModules: [path('preload')],
     workflowInterceptorModules: [path('reserved-signals')],
     ...(failureConverterPath === undefined ? {} : { failureConverterPath }),
     logger: { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error: console.error },

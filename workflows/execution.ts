@@ -184,7 +184,11 @@ class Life {
       if (result !== undefined || ending !== undefined || host?.suspended) break;
       const why = outcome.kind === 'suspect' ? outcome.why : outcome.message;
       if (host === undefined || asked) {
-        outcome = { kind: 'settled', result: { how: 'lost', message: `the provider's host is gone (${why})` } };
+        const untaken = host === undefined && outcome.kind === 'suspect' && !outcome.held;
+        const message = untaken
+          ? `no worker that took it showed a sign of life (${why})`
+          : `the provider's host is gone (${why})`;
+        outcome = { kind: 'settled', result: { how: 'lost', message, ...(untaken && { untaken }) } };
         break;
       }
       outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool, this.start.pool.leaseMs);

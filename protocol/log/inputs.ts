@@ -109,10 +109,15 @@ export const settledSchema = z.discriminatedUnion('how', [
   /** It was refused before any provider code ran: the manifest, the configuration or the journal do not allow it. */
   z.looseObject({ how: z.literal('refused'), code: z.string(), message: z.string() }),
   /**
-   * The attempt is gone: its host died or gave it up. `orderly`: it was drained, which says nothing against the
-   * execution and does not count against its recoveries.
+   * The attempt is gone: its host died or gave it up. Two kinds say nothing against the execution and do not count
+   * against its recoveries: `orderly`, it was drained; `untaken`, no host ever showed that it had it.
    */
-  z.looseObject({ how: z.literal('lost'), message: z.string(), orderly: z.boolean().default(false) }),
+  z.looseObject({
+    how: z.literal('lost'),
+    message: z.string(),
+    orderly: z.boolean().default(false),
+    untaken: z.boolean().default(false),
+  }),
 ]);
 export type Settled = z.input<typeof settledSchema>;
 

@@ -1,7 +1,12 @@
 /** What the workflow itself learned or decided, as the reducer takes it; and the one start of every cancel. */
 import { clip } from '../json.js';
 import { isTerminal } from '../lifecycle.js';
-import { MAX_MESSAGE_LENGTH, MAX_RECOVERIES, MAX_RECOVERIES_WITHOUT_PROGRESS } from '../limits.js';
+import {
+  MAX_MESSAGE_LENGTH,
+  MAX_RECOVERIES,
+  MAX_RECOVERIES_WITHOUT_PROGRESS,
+  MAX_UNTAKEN_ATTEMPTS,
+} from '../limits.js';
 import { Draft, unchanged } from './draft.js';
 import type { Mark, Settled } from './inputs.js';
 import type { LogState, Step } from './state.js';
@@ -52,7 +57,7 @@ function settled(state: LogState, result: Settled): Step {
   // What is being stopped ends by `stopped` alone. A suspension is decided by the action that it waits for.
   if (state.ending !== undefined || state.host?.suspended || state.attemptLost) return unchanged(state);
   const draft = new Draft(state);
-  if (result.how === 'lost') lose(draft, result.message, result.orderly === true);
+  if (result.how === 'lost') lose(draft, result);
   else {
     const message = clip(result.message, MAX_MESSAGE_LENGTH);
     draft.finish({ type: 'run.failed', data: { code: result.code, message } });
@@ -61,18 +66,23 @@ function settled(state: LogState, result: Settled): Step {
 }
 
 /** Tried again within its bounds, or the end (DESIGN §3, Crash recovery). */
-function lose(draft: Draft, cause: string, orderly: boolean): void {
+function lose(draft: Draft, { message: cause, orderly, untaken }: Extract<Settled, { how: 'lost' }>): void {
   const { host, recoveries } = draft.state;
   const recoverable = !host?.started || host.recovery === 'journal';
-  const counted = orderly ? 0 : 1;
+  const counted = orderly || untaken ? 0 : 1;
   const total = recoveries.total + counted;
   const sinceEntry = recoveries.sinceEntry + counted;
-  if (!recoverable || total > MAX_RECOVERIES || sinceEntry > MAX_RECOVERIES_WITHOUT_PROGRESS) {
-    const bound = recoverable ? ` (given up after ${recoveries.total} recoveries)` : '';
-    const message = clip(`${cause}${bound}`, MAX_MESSAGE_LENGTH);
-    return draft.finish({ type: 'run.failed', data: { code: 'PROVIDER_LOST', message } });
-  }
+  const inARow = untaken ? (draft.state.untaken ?? 0) + 1 : 0;
+  const giveUp = (why: string): void => {
+    const message = clip(`${cause}${why}`, MAX_MESSAGE_LENGTH);
+    draft.finish({ type: 'run.failed', data: { code: 'PROVIDER_LOST', message } });
+  };
+  if (!recoverable) return giveUp('');
+  if (inARow >= MAX_UNTAKEN_ATTEMPTS) return giveUp(` (given up after ${inARow} attempts that no worker took)`);
+  if (total > MAX_RECOVERIES || sinceEntry > MAX_RECOVERIES_WITHOUT_PROGRESS)
+    return giveUp(` (given up after ${recoveries.total} recoveries)`);
   draft.state.recoveries = { total, sinceEntry };
+  if (untaken) draft.state.untaken = inARow;
   if (host?.started) draft.state.recovering = true;
   draft.state.attemptLost = true;
   delete draft.state.host;

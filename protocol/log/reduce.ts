@@ -134,6 +134,7 @@ function announce(state: LogState, announcement: Announcement): Step {
     suspended: false,
   };
   draft.state.effectiveConfig = effectiveConfig;
+  delete draft.state.untaken;
   draft.accept('announce', [attempt, token]);
   if (state.state === 'queued') draft.moveTo('starting');
   return draft.step();

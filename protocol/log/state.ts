@@ -114,6 +114,8 @@ export interface LogState {
   /** The attempt before was lost: the next one to start is a recovery. */
   readonly recovering: boolean;
   readonly recoveries: { readonly total: number; readonly sinceEntry: number };
+  /** Attempts in a row, up to the one before, that no host took. */
+  readonly untaken?: number;
   readonly open?: OpenAction;
   readonly actions: Readonly<Record<string, EndedAction>>;
   readonly answers: readonly HeldAnswer[];

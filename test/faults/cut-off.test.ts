@@ -8,7 +8,7 @@ import { WorkerProcess } from '../support/kill.js';
 import { expectWhole, recoveries } from '../support/log-checks.js';
 import { type Mark, marksFile } from '../support/marking-provider.js';
 
-const POOL = { heartbeatTimeoutMs: 2_000, leaseMs: 2_000, stopGraceMs: 300 };
+const POOL = { heartbeatTimeoutMs: 3_000, leaseMs: 3_000, stopGraceMs: 300 };
 
 let cluster: Cluster;
 let folder: string;

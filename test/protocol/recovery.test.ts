@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MAX_RECOVERIES, MAX_RECOVERIES_WITHOUT_PROGRESS } from '../../protocol/limits.js';
+import { MAX_RECOVERIES, MAX_RECOVERIES_WITHOUT_PROGRESS, MAX_UNTAKEN_ATTEMPTS } from '../../protocol/limits.js';
 import { artifact, Log } from './log-driver.js';
 
 const finalOutput = (log: Log) => (log.state.result as { finalOutput?: string } | undefined)?.finalOutput;
@@ -139,6 +139,24 @@ describe('the bounds of recovery', () => {
     expect(log.state).toMatchObject({ state: 'failed', result: { code: 'PROVIDER_LOST' } });
     // No provider was ever called.
     expect(log.types()).toEqual(['run.queued', 'run.failed']);
+  });
+
+  it(`leave out attempts that no host took, of which ${MAX_UNTAKEN_ATTEMPTS} in a row are too many`, () => {
+    const log = new Log();
+    const untaken = { how: 'lost', message: 'nobody took it', untaken: true } as const;
+    const miss = () => {
+      log.mark({ kind: 'settled', attempt: log.state.attempt, result: untaken });
+      if (log.state.result === undefined) log.mark({ kind: 'attempt', attempt: log.state.attempt + 1 });
+    };
+    for (let i = 1; i < MAX_UNTAKEN_ATTEMPTS; i++) miss();
+    log.start('journal');
+    expect(log.state).toMatchObject({ state: 'running', recoveries: { total: 0, sinceEntry: 0 } });
+    log.lose();
+    log.mark({ kind: 'attempt', attempt: log.state.attempt + 1 });
+    for (let i = 1; i < MAX_UNTAKEN_ATTEMPTS; i++) miss();
+    expect(log.state).toMatchObject({ state: 'running', recoveries: { total: 1 } });
+    miss();
+    expect(log.state).toMatchObject({ state: 'failed', result: { code: 'PROVIDER_LOST' } });
   });
 
   it('do not hold for an attempt that its worker refuses: that is the end', () => {
