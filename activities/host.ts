@@ -23,6 +23,8 @@ import { faultPoint } from './fault-points.js';
 import { type Launch, prepare } from './launch.js';
 import { LiveRun } from './live-run.js';
 import { ALIVE, passes, type ServerCalls } from './server-calls.js';
+import { supervise } from './supervision.js';
+import { onAbort, sleepOr } from './waiting.js';
 
 export interface HostOptions {
   readonly calls: ServerCalls;
@@ -207,7 +209,7 @@ export class Host implements HostActivities {
       log: (level, message, more) => this.options.log(level, message, { ...fields, ...more }),
     });
     this.runs.set(live.token, live);
-    void this.supervise(live, pool);
+    void supervise(live, pool, this.options.calls).then(() => this.forget(live, pool));
     return live;
   }
 
@@ -301,36 +303,6 @@ export class Host implements HostActivities {
   }
 
   /**
-   * Watches over a run that no activity speaks for: one whose execution is closed is stopped (so *Terminate* leaves
-   * nothing running), and a journaled one so early that it is gone before anyone may start it elsewhere. One without
-   * recovery is kept, since no second attempt of it can exist.
-   */
-  private async supervise(live: LiveRun, pool: PoolSettings): Promise<void> {
-    const every = Math.max(200, Math.min(pool.heartbeatTimeoutMs, pool.leaseMs) / 4);
-    const over = new AbortController();
-    void live.outcome.then(() => over.abort());
-    const budget = Math.min(pool.stopGraceMs, pool.leaseMs);
-    for (;;) {
-      const due = live.lastAcknowledged + pool.heartbeatTimeoutMs + pool.leaseMs - budget;
-      const untilDue = live.journaled ? Math.max(1, due - Date.now()) : every;
-      await sleepOr(Math.min(every, untilDue), over.signal);
-      const now = Date.now();
-      if (over.signal.aborted) break;
-      if (live.watched && now - live.lastAcknowledged < pool.heartbeatTimeoutMs) continue;
-      // Before anything is asked: after a freeze every moment counts, and a server that is away may not answer soon.
-      if (live.journaled && now >= due) await live.giveUp('it lost the server for too long', budget);
-      else {
-        const left = live.journaled ? Math.max(1, Math.min(every, due - now)) : every;
-        const status = await this.options.calls.status(live.workflowId, live.runId, left);
-        if (status === 'closed') await live.giveUp('its execution is closed', pool.stopGraceMs);
-        // Its run, which was about to roll over, is still there: nobody else can have been given this attempt.
-        else if (status === 'running' && live.handedOver) live.lastAcknowledged = now;
-      }
-    }
-    await this.forget(live, pool);
-  }
-
-  /**
    * What became of an attempt stays here until nobody can come for it any more: of one whose end is in the log only that
    * it was here, for whoever is on the way to stop or watch it; else all, until the execution is closed, for an hour at
    * most.
@@ -387,23 +359,4 @@ export class Host implements HostActivities {
     const live = [...this.runs.values()].filter((run) => run.phase !== 'settled');
     await Promise.all(live.map((run) => run.giveUp('the worker shuts down', graceMs, true)));
   }
-}
-
-function onAbort(signal: AbortSignal, callback: () => void): void {
-  if (signal.aborted) callback();
-  else signal.addEventListener('abort', callback, { once: true });
-}
-
-/** Sleeps `ms` or until `signal` aborts; does not keep the process alive. */
-function sleepOr(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    timer.unref();
-    if (signal !== undefined) onAbort(signal, done);
-  });
 }
