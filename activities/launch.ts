@@ -75,7 +75,10 @@ export async function prepare(
       queue: request.queue,
       watchQueue: request.watchQueue,
       providerVersion: provider.manifest.version,
-      capabilities: levels(provider, state.request.requiredCapabilities),
+      capabilities: levels(provider, [
+        ...state.request.requiredCapabilities,
+        ...(state.request.preferredCapabilities ?? []),
+      ]),
       effectiveConfig,
       recovery,
     },
@@ -111,8 +114,8 @@ async function journalOf(
   }
 }
 
-function levels(provider: AnyProvider, required: readonly string[]): Record<string, CapabilityLevel> {
-  return Object.fromEntries(required.map((name) => [name, capabilityLevel(provider.manifest, name)]));
+function levels(provider: AnyProvider, wanted: readonly string[]): Record<string, CapabilityLevel> {
+  return Object.fromEntries(wanted.map((name) => [name, capabilityLevel(provider.manifest, name)]));
 }
 
 function refused(code: string, message: string): HostOutcome {

@@ -9,6 +9,7 @@ import { usageSchema } from '../protocol/execution.js';
 import { clip, tailWithin } from '../protocol/json.js';
 import { MAX_MESSAGE_LENGTH, MAX_TEXT_BYTES } from '../protocol/limits.js';
 import type { BatchItem } from '../protocol/log/inputs.js';
+import { capabilityLevel } from '../protocol/manifest.js';
 import type { RunContext, RunResult } from '../providers/provider.js';
 import type { HostOutcome } from '../workflows/messages.js';
 import { faultPoint } from './fault-points.js';
@@ -89,6 +90,7 @@ export class LiveRun {
       state: launch.state,
       config: launch.config,
       recovery: launch.recovery,
+      continuity: capabilityLevel(launch.provider.manifest, 'conversation.continuity'),
       ...(launch.resume === undefined ? {} : { resume: launch.resume }),
       sink: this.sink,
       signal: this.abort.signal,

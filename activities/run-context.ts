@@ -1,11 +1,11 @@
 /** What a provider gets to work with: the runtime's side of `RunContext`. Every bound is checked here, at the edge. */
 import { randomBytes } from 'node:crypto';
-import { type ActionRequest, type ActionResponse, actionRequestSchema } from '../protocol/action.js';
+import { type ActionResponse, type AskedAction, askedActionSchema, askedProblem } from '../protocol/action.js';
 import { type Artifact, type ArtifactDescriptor, artifactDescriptorSchema } from '../protocol/artifact.js';
 import { HoldfastError } from '../protocol/errors.js';
 import { nativeNameProblem } from '../protocol/event.js';
 import { idFrom } from '../protocol/ids.js';
-import { type Json, jsonBytes, jsonProblem, throughJson } from '../protocol/json.js';
+import { clip, type Json, jsonBytes, jsonProblem, throughJson } from '../protocol/json.js';
 import {
   MAX_ACTION_BYTES,
   MAX_ACTIONS,
@@ -14,11 +14,14 @@ import {
   MAX_DELTA_BYTES,
   MAX_EVENT_BYTES,
   MAX_JOURNAL_ENTRY_BYTES,
+  MAX_MESSAGE_LENGTH,
   MAX_SESSION_BYTES,
+  MAX_TIMEOUT_SECONDS,
 } from '../protocol/limits.js';
 import { sameQuestion } from '../protocol/log/answers.js';
 import type { BatchItem } from '../protocol/log/inputs.js';
 import type { HeldAnswer, LogState } from '../protocol/log/state.js';
+import type { CapabilityLevel } from '../protocol/manifest.js';
 import type { ActionQuestion, Resume, RunContext, RunResult } from '../providers/provider.js';
 import { type EventSink, overLimit } from './sink.js';
 
@@ -26,6 +29,8 @@ export interface RunContextOptions {
   readonly state: LogState;
   readonly config: unknown;
   readonly recovery: 'none' | 'journal';
+  /** The manifest's `conversation.continuity`. */
+  readonly continuity: CapabilityLevel;
   readonly resume?: Resume;
   readonly sink: EventSink;
   readonly signal: AbortSignal;
@@ -46,7 +51,7 @@ export class ProviderContext implements RunContext {
   private readonly waiting = new Map<string, (response: ActionResponse) => void>();
   /** Answers and the open action of earlier attempts, for when the same is asked again. */
   private inheritedAnswers: readonly HeldAnswer[];
-  private inheritedOpen: ActionRequest | undefined;
+  private inheritedOpen: AskedAction | undefined;
   private turn: Promise<unknown> = Promise.resolve();
   private readonly artifacts = new Set<string>();
   private asked: number;
@@ -216,18 +221,24 @@ export class ProviderContext implements RunContext {
     return { suspended: true };
   }
 
-  private actionOf(question: ActionQuestion): ActionRequest {
-    const { kind, title, description, payload = null } = question;
-    const parsed = actionRequestSchema.safeParse({
+  private actionOf(question: ActionQuestion): AskedAction {
+    const { kind, title, description, payload = null, valueSchema, onExpiry } = question;
+    const expiresAt = expiryOf(question);
+    const parsed = askedActionSchema.safeParse({
       id: idFrom('act', randomBytes(17)),
       executionId: this.execution.id,
       kind,
       title,
       ...(description === undefined ? {} : { description }),
       payload,
+      ...(valueSchema === undefined ? {} : { valueSchema }),
+      ...(expiresAt === undefined ? {} : { expiresAt }),
+      ...(onExpiry === undefined ? {} : { onExpiry }),
       createdAt: new Date().toISOString(),
     });
     if (!parsed.success) throw providerError(`action: ${firstIssue(parsed.error)}`);
+    const problem = askedProblem(parsed.data);
+    if (problem !== undefined) throw providerError(`action: ${problem}`);
     const bytes = jsonBytes(parsed.data);
     if (bytes > MAX_ACTION_BYTES) throw overLimit('an action', bytes, MAX_ACTION_BYTES);
     this.asked += 1;
@@ -235,7 +246,7 @@ export class ProviderContext implements RunContext {
     return throughJson(parsed.data);
   }
 
-  private askItem(action: ActionRequest, suspend: boolean): Extract<BatchItem, { kind: 'action' | 'adopt' }> {
+  private askItem(action: AskedAction, suspend: boolean): Extract<BatchItem, { kind: 'action' | 'adopt' }> {
     const inherited = this.inheritedOpen;
     // Asked or not, what an earlier attempt had open is settled by this: adopted, or withdrawn by the reducer.
     this.inheritedOpen = undefined;
@@ -273,6 +284,35 @@ export class ProviderContext implements RunContext {
     if (bytes > MAX_SESSION_BYTES) throw overLimit('a session reference', bytes, MAX_SESSION_BYTES);
     await this.sink.push({ kind: 'session', session: throughJson(session) });
   }
+
+  sessionLost(message: string): Promise<void> {
+    return quiet(this.reportLost(clip(String(message), MAX_MESSAGE_LENGTH)));
+  }
+
+  private async reportLost(message: string): Promise<void> {
+    const forget = this.options.continuity !== 'native';
+    await this.sink.push({ kind: 'session_lost', message, forget });
+    if (!forget)
+      throw providerError(
+        `the session of this conversation is lost (${message}), and its provider promises to go on with it; begin a new conversation`,
+      );
+  }
+}
+
+/** When a question expires, in ISO 8601; undefined when it never does. */
+function expiryOf({ timeoutSeconds, expiresAt }: ActionQuestion): string | undefined {
+  if (timeoutSeconds === undefined && expiresAt === undefined) return undefined;
+  if (timeoutSeconds !== undefined && expiresAt !== undefined)
+    throw providerError('action: give "timeoutSeconds" or "expiresAt", not both');
+  const now = Date.now();
+  const at = expiresAt === undefined ? now + Number(timeoutSeconds) * 1000 : Date.parse(String(expiresAt));
+  const isNumber = timeoutSeconds === undefined || (typeof timeoutSeconds === 'number' && timeoutSeconds > 0);
+  // What never was a time is none either; one that has passed expires at once.
+  if (!isNumber || Number.isNaN(at) || at > now + MAX_TIMEOUT_SECONDS * 1000)
+    throw providerError(
+      `action: "timeoutSeconds" is a number over 0, "expiresAt" a time in ISO 8601, both at most ${MAX_TIMEOUT_SECONDS} s away`,
+    );
+  return new Date(at).toISOString();
 }
 
 /** A rejection that nobody awaits must not take the worker down; whoever awaits it still sees it. */

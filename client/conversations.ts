@@ -27,7 +27,8 @@ export async function createConversation(backend: Backend, request: CreateConver
   if (jsonBytes(metadata) > MAX_METADATA_BYTES)
     throw new HoldfastError('VALIDATION_ERROR', `request.metadata: takes more than ${MAX_METADATA_BYTES} bytes`);
   const id = randomId('conv');
-  const conversation: ConversationMemo = { id, metadata };
+  const closesWhenIdle = closeAfterIdleDays === undefined ? {} : { closesWhenIdle: true as const };
+  const conversation: ConversationMemo = { id, metadata, ...closesWhenIdle };
   const start: ConversationStart = {
     version: 1,
     tenant: backend.tenant,
@@ -53,13 +54,20 @@ export async function createConversation(backend: Backend, request: CreateConver
 export async function findConversation(
   backend: Backend,
   id: string,
-): Promise<{ readonly conversation: Conversation; readonly open: boolean }> {
+): Promise<{
+  readonly conversation: Conversation;
+  readonly open: boolean;
+  /** It closes itself when nothing happens, so it is to be told of what takes no turn. */
+  readonly watchesIdle: boolean;
+}> {
   const found = await describe(backend.temporal, backend.decode, backend.workflowId(id), [MEMO.conversation]);
   const memo = found.memo[MEMO.conversation] as ConversationMemo | undefined;
   if (found.type !== WORKFLOW_TYPES.conversation || memo === undefined)
     throw new HoldfastError('NOT_FOUND', `there is no conversation ${id}`);
   const { metadata, createdAt = found.startTime } = memo;
-  return { conversation: { id, createdAt, metadata }, open: found.isRunning && memo.closed !== true };
+  const open = found.isRunning && memo.closed !== true;
+  const watchesIdle = open && memo.closesWhenIdle === true;
+  return { conversation: { id, createdAt, metadata, closed: !open }, open, watchesIdle };
 }
 
 /** Asks the conversation to close and waits until it is, so that no later start gets in. */
@@ -71,8 +79,10 @@ export async function closeConversation(backend: Backend, id: string): Promise<C
   } catch (error) {
     if (grpcCode(error) !== GRPC.NOT_FOUND || isMissingNamespace(error)) throw error;
   }
-  for (const until = Date.now() + CLOSE_WAIT_MS; Date.now() < until; await delay(25))
-    if (!(await findConversation(backend, id)).open) return conversation;
+  for (const until = Date.now() + CLOSE_WAIT_MS; Date.now() < until; await delay(25)) {
+    const now = await findConversation(backend, id);
+    if (!now.open) return now.conversation;
+  }
   throw new HoldfastError(
     'RUNTIME_UNAVAILABLE',
     `conversation ${id} is asked to close, and will once a worker runs: is one polling?`,

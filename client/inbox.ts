@@ -29,6 +29,8 @@ export interface PendingAction {
   readonly title: string;
   /** ISO 8601. */
   readonly createdAt: string;
+  /** When it expires if nobody answers. */
+  readonly expiresAt?: string;
   readonly executionId: string;
   readonly conversationId: string;
   readonly providerId: string;
@@ -99,11 +101,12 @@ async function allWaiting(
 
 function actionsOf(execution: ExecutionSummary): PendingAction[] {
   const { id: executionId, conversationId, providerId } = execution;
-  return execution.pendingActions.map(({ id, kind, title, createdAt }) => ({
+  return execution.pendingActions.map(({ id, kind, title, createdAt, expiresAt }) => ({
     id,
     kind,
     title,
     createdAt,
+    ...(expiresAt === undefined ? {} : { expiresAt }),
     executionId,
     conversationId,
     providerId,

@@ -48,7 +48,7 @@ export async function startExecution(backend: Backend, request: StartExecutionRe
   // never refuses or interrupts itself.
   const original = key === undefined ? undefined : await findOriginal(backend, id, print);
   if (original !== undefined) return original;
-  const [{ open }, entry] = await Promise.all([
+  const [{ open, watchesIdle }, entry] = await Promise.all([
     findConversation(backend, conversationId),
     backend.catalog.get(providerId),
   ]);
@@ -56,6 +56,7 @@ export async function startExecution(backend: Backend, request: StartExecutionRe
   backend.catalog.check(entry, request.requiredCapabilities ?? [], request.config ?? {});
   const needsTurn = capabilityLevel(entry.manifest, 'conversation.continuity') !== 'unsupported';
   if (needsTurn) await enqueue(backend, id, request);
+  else if (watchesIdle) await tell(backend, conversationId, 'touch', {});
   try {
     await start(backend, id, request, entry, print, needsTurn);
   } catch (error) {
@@ -83,6 +84,7 @@ async function start(
     request: {
       input,
       requiredCapabilities,
+      ...(request.preferredCapabilities === undefined ? {} : { preferredCapabilities: request.preferredCapabilities }),
       config,
       metadata,
       ...(request.timeoutSeconds === undefined ? {} : { timeoutSeconds: request.timeoutSeconds }),
@@ -112,17 +114,12 @@ async function start(
 
 /** Takes a place in the conversation's order, just before the execution is started. */
 async function enqueue(backend: Backend, id: string, request: StartExecutionRequest): Promise<void> {
-  const handle = backend.temporal.workflow.getHandle(backend.workflowId(request.conversationId));
   if (request.onBusy !== 'reject') {
     const interrupt = request.onBusy === 'interrupt' ? { first: true, interrupt: true } : {};
-    try {
-      await handle.signal(CONVERSATION_SIGNALS.enqueue, { executionId: id, ...interrupt });
-    } catch (error) {
-      throw grpcCode(error) === GRPC.NOT_FOUND ? closed(request.conversationId) : error;
-    }
-    return;
+    return await tell(backend, request.conversationId, 'enqueue', { executionId: id, ...interrupt });
   }
   // Whether somebody is ahead can only be said in one place, so this needs a worker.
+  const handle = backend.temporal.workflow.getHandle(backend.workflowId(request.conversationId));
   let answer: AdmitAnswer;
   try {
     answer = await backend.temporal.withDeadline(Date.now() + WORKER_CALL_MS, () =>
@@ -141,6 +138,21 @@ async function enqueue(backend: Backend, id: string, request: StartExecutionRequ
   throw new HoldfastError('INVALID_STATE', `conversation ${request.conversationId} is busy${holder}`, {
     details: answer.holder === undefined ? {} : { holder: answer.holder },
   });
+}
+
+async function tell(
+  backend: Backend,
+  conversationId: string,
+  signal: 'enqueue' | 'touch',
+  argument: object,
+): Promise<void> {
+  try {
+    await backend.temporal.workflow
+      .getHandle(backend.workflowId(conversationId))
+      .signal(CONVERSATION_SIGNALS[signal], argument);
+  } catch (error) {
+    throw grpcCode(error) === GRPC.NOT_FOUND ? closed(conversationId) : error;
+  }
 }
 
 function closed(conversationId: string): HoldfastError {

@@ -53,7 +53,7 @@ export const artifactList = z.strictObject({ artifacts: z.array(artifact) }).met
 export const actionList = z.strictObject({ actions: z.array(actionRequest) }).meta({ id: 'ActionList' });
 
 const pendingAction = actionRequestSchema
-  .pick({ id: true, kind: true, title: true, createdAt: true })
+  .pick({ id: true, kind: true, title: true, createdAt: true, expiresAt: true })
   .extend({ executionId: idSchema, conversationId: idSchema, providerId: idSchema })
   .meta({ id: 'PendingAction' });
 export const inbox = z

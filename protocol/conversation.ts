@@ -7,6 +7,8 @@ export const conversationSchema = z.strictObject({
   id: idSchema,
   createdAt: z.iso.datetime(),
   metadata: jsonObject,
+  /** It takes no execution any more. */
+  closed: z.boolean(),
 });
 export type Conversation = z.infer<typeof conversationSchema>;
 

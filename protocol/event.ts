@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { actionRequestSchema } from './action.js';
 import { artifactSchema } from './artifact.js';
+import { usageSchema } from './execution.js';
 import { idSchema } from './ids.js';
 import { jsonObject } from './json.js';
 import { capabilitiesSchema } from './manifest.js';
@@ -23,10 +24,21 @@ export const eventDataSchemas = {
   'output.text.delta': z.strictObject({ text: z.string() }),
   'output.text.done': text,
   'action.required': actionRequestSchema,
-  'action.responded': z.strictObject({ actionId: z.string(), approved: z.boolean().optional() }),
+  'action.responded': z.strictObject({
+    actionId: z.string(),
+    approved: z.boolean().optional(),
+    /** Nobody answered in time. */
+    expired: z.literal(true).optional(),
+    /** The answer's own, when it asked for `audit`. */
+    metadata: jsonObject.optional(),
+  }),
   'artifact.created': artifactSchema,
   'provider.event': jsonObject,
-  'run.completed': z.strictObject({ finalOutput: z.string(), truncated: z.literal(true).optional() }),
+  'run.completed': z.strictObject({
+    finalOutput: z.string(),
+    truncated: z.literal(true).optional(),
+    usage: usageSchema.optional(),
+  }),
   'run.failed': z.strictObject({ code: z.string(), message: z.string() }),
   'run.cancelled': z.strictObject({ reason: z.string().optional(), confirmation: confirmationSchema }),
 } as const;

@@ -39,7 +39,9 @@ export const executionSummarySchema = executionSchema
   .pick({ id: true, conversationId: true, providerId: true, state: true, createdAt: true, metadata: true })
   .extend({
     endedAt: z.iso.datetime().optional(),
-    pendingActions: z.array(actionRequestSchema.pick({ id: true, kind: true, title: true, createdAt: true })),
+    pendingActions: z.array(
+      actionRequestSchema.pick({ id: true, kind: true, title: true, createdAt: true, expiresAt: true }),
+    ),
   });
 export type ExecutionSummary = z.infer<typeof executionSummarySchema>;
 
@@ -50,6 +52,8 @@ const startFields = {
   providerId: idSchema,
   input: jsonValue,
   requiredCapabilities: z.array(capabilityNameSchema).max(100).optional(),
+  /** Never a reason to refuse: `run.started` tells at which level each of them is there. */
+  preferredCapabilities: z.array(capabilityNameSchema).max(100).optional(),
   config: jsonObject.optional(),
   metadata: jsonObject.optional(),
   idempotencyKey: idempotencyKeySchema.optional(),

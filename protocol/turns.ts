@@ -51,6 +51,8 @@ export type TurnInput =
     }
   /** It has ended, or (`unseen`) was not to be found: then one that has said that it is ready since is still there. */
   | { readonly kind: 'gone'; readonly executionId: string; readonly unseen?: boolean }
+  /** It is in use: an execution that takes no turn was started. */
+  | { readonly kind: 'touch' }
   | { readonly kind: 'close' };
 
 export interface TurnStep {
@@ -101,6 +103,8 @@ function change(state: TurnsState, input: TurnInput): TurnsState {
       return { ...without(state, input.executionId), ...remembered(state, input) };
     case 'gone':
       return input.unseen === true && isThere(state, input.executionId) ? state : without(state, input.executionId);
+    case 'touch':
+      return state;
     case 'close':
       return { ...state, closed: true };
     default:

@@ -15,7 +15,7 @@
  * };
  */
 import type { z } from 'zod';
-import type { ActionKind, ActionResponse } from '../protocol/action.js';
+import type { ActionKind, ActionResponse, OnExpiry } from '../protocol/action.js';
 import type { Artifact, ArtifactDescriptor } from '../protocol/artifact.js';
 import type { Usage } from '../protocol/execution.js';
 import type { Json, JsonObject } from '../protocol/json.js';
@@ -62,6 +62,19 @@ export interface ActionQuestion {
   readonly description?: string;
   /** What the person decides on, e.g. the tool call. With `options`, an answer names one (DESIGN §1). */
   readonly payload?: Json;
+  /**
+   * Of an input: the JSON Schema (of what `protocol/value-schema.ts` takes) that the value has to fit. An answer that
+   * does not fit is refused and the action stays open. A schema that is not taken rejects with `PROVIDER_ERROR`.
+   */
+  readonly valueSchema?: JsonObject;
+  /** It expires if nobody answers: so many seconds from now, or at this time (ISO 8601, UTC). One of the two. */
+  readonly timeoutSeconds?: number;
+  readonly expiresAt?: string;
+  /**
+   * What comes of it then. `reject` (default): this question gets `{approved: false, metadata: {expired: true}}`.
+   * `fail`: the run is stopped and the execution fails as `EXECUTION_TIMEOUT`.
+   */
+  readonly onExpiry?: OnExpiry;
 }
 
 export interface Resume {
@@ -108,6 +121,12 @@ export interface RunContext<C = unknown> {
   record(entry: Json): Promise<void>;
   /** Remembers the native session of this conversation for its next turn. */
   setSession(session: Json): Promise<void>;
+  /**
+   * Says that the harness no longer has `conversation.session`, and why: `provider.event` `runtime.session_lost`. When
+   * the manifest's `conversation.continuity` is `native` this rejects with `PROVIDER_ERROR`: let it, and the execution
+   * fails with that message. Else it resolves, and the provider may begin a new session.
+   */
+  sessionLost(message: string): Promise<void>;
   /** Diagnostics to the worker's log, with the execution's id. Never shown to callers. */
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }

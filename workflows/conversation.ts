@@ -28,6 +28,7 @@ import {
   type ConversationStart,
   type CoreActivities,
   MEMO,
+  type Unsent,
   WORKFLOW_QUEUE,
 } from './messages.js';
 import { readable } from './readable.js';
@@ -56,6 +57,7 @@ const inputSchema = z.discriminatedUnion('kind', [
     turn: z.looseObject({ executionId, input: jsonValue, output: z.string() }).optional(),
   }),
   z.looseObject({ kind: z.literal('gone'), executionId }),
+  z.looseObject({ kind: z.literal('touch') }),
   z.looseObject({ kind: z.literal('close') }),
 ]);
 
@@ -75,6 +77,8 @@ class ConversationLife {
   private turns: TurnsState;
   private memo: ConversationMemo;
   private readonly inbox: TurnInput[] = [];
+  /** Decided and not sent yet. */
+  private readonly unsent: Unsent[];
   private readonly sending = new Set<Promise<void>>();
   /** The holder is to be looked after now. */
   private suspected = false;
@@ -83,6 +87,7 @@ class ConversationLife {
   constructor(private readonly start: ConversationStart) {
     this.turns = start.turns ?? NO_TURNS;
     this.memo = start.conversation;
+    this.unsent = [...(start.unsent ?? [])];
   }
 
   /** Synchronous, and only takes note: the loop acts. */
@@ -152,7 +157,7 @@ class ConversationLife {
   }
 
   private isOver(): boolean {
-    return this.turns.closed && this.turns.holder === undefined && this.sending.size === 0;
+    return this.turns.closed && this.turns.holder === undefined && this.sending.size + this.unsent.length === 0;
   }
 
   private isLong(): boolean {
@@ -173,13 +178,23 @@ class ConversationLife {
         upsertMemo({ [MEMO.conversation]: this.memo });
       }
       const reason = input.kind === 'close' ? 'the conversation was closed' : 'interrupted by a later execution';
-      for (const id of step.cancel) this.send(id, 'cancel', { reason });
-      if (step.grant !== undefined) {
-        const { sessions, transcript } = this.turns;
-        const session = Object.hasOwn(sessions, step.grant.providerId) ? sessions[step.grant.providerId] : undefined;
-        const grant = { ...(session === undefined ? {} : { session }), transcript };
-        this.send(step.grant.executionId, 'turn', grant);
-      }
+      for (const to of step.cancel) this.unsent.push({ to, signal: 'cancel', reason });
+      const { grant } = step;
+      if (grant !== undefined)
+        this.unsent.push({ to: grant.executionId, signal: 'turn', providerId: grant.providerId });
+    }
+    // A run that is about to be left waits for what is under way, and leaves the rest to the next one: under a steady
+    // stream of turns there is always something under way.
+    while (this.unsent.length > 0 && !workflowInfo().continueAsNewSuggested) this.sendNext();
+  }
+
+  private sendNext(): void {
+    const next = this.unsent.shift();
+    if (next?.signal === 'cancel') this.send(next.to, 'cancel', { reason: next.reason });
+    else if (next !== undefined) {
+      const { sessions, transcript } = this.turns;
+      const session = Object.hasOwn(sessions, next.providerId) ? sessions[next.providerId] : undefined;
+      this.send(next.to, 'turn', { ...(session === undefined ? {} : { session }), transcript });
     }
   }
 
@@ -214,6 +229,7 @@ class ConversationLife {
       ...this.start,
       conversation: next,
       turns: this.turns,
+      unsent: this.unsent,
     });
   }
 }

@@ -35,7 +35,7 @@ import {
 } from './messages.js';
 import { actionMemo, Presence } from './presence.js';
 import { readable } from './readable.js';
-import { readyForTurn, releaseTurn } from './turn.js';
+import { releaseTurn, waitForTurn } from './turn.js';
 
 const core = proxyActivities<CoreActivities>({ taskQueue: WORKFLOW_QUEUE, startToCloseTimeout: '1 minute' });
 
@@ -67,6 +67,8 @@ class Life {
   private holding: { readonly attempt: number; cancel(): void } | undefined;
   private stopping = false;
   private backingOff = false;
+  /** The open action whose time runs. */
+  private expiring: { readonly actionId: string; cancel(): void } | undefined;
   private rollover: 'no' | 'asked' | 'ready' | 'checking' = 'no';
   private reset = false;
   private cancelRequested = false;
@@ -95,8 +97,9 @@ class Life {
       this.act();
       this.presence.show(this.log.state);
       const news = (): boolean => this.learned.length > 0 || this.log.version !== version || this.woken !== woken;
-      await condition(() => news() || this.shouldRollOver());
-      if (this.reset) throw ApplicationFailure.nonRetryable('this run came out of a Reset and runs nothing', 'RESET');
+      await condition(() => news() || this.shouldRollOver() || this.isReset());
+      if (this.reset || this.isReset())
+        throw ApplicationFailure.nonRetryable('this run came out of a Reset and runs nothing', 'RESET');
       const goesOn = this.learned.length === 0 && this.log.state.ending === undefined;
       if (this.rollover === 'ready' && goesOn) await this.rollOver();
       for (let mark = this.learned.shift(); mark !== undefined; mark = this.learned.shift()) this.enter(mark);
@@ -111,6 +114,8 @@ class Life {
       this.backingOff = false;
       if (over) return;
     }
+    // Answered in the meantime: that decided, and there is nothing to mark.
+    if (mark.kind === 'expired' && this.log.state.open?.request.id !== mark.actionId) return;
     this.log.mark(mark);
     if (mark.kind === 'attempt') this.hold('run');
   }
@@ -118,6 +123,7 @@ class Life {
   /** Starts whatever the state calls for and is not under way. Everything here ends by learning something. */
   private act(): void {
     const { state } = this.log;
+    this.armExpiry();
     if (state.ending !== undefined) {
       if (!this.stopping) {
         this.stopping = true;
@@ -138,11 +144,13 @@ class Life {
     else this.nextAttempt();
   }
 
-  /** Tells the conversation that this execution is there and wants its turn. */
+  /** Tells the conversation that this execution is there and wants its turn; a conversation that ended gives none. */
   private askForTurn(): void {
     const { state } = this.log;
     if (!state.request.needsTurn || state.hasTurn) return;
-    void readyForTurn(state).catch(() => {
+    const waits = (): boolean =>
+      !this.log.state.hasTurn && this.log.state.ending === undefined && this.log.state.result === undefined;
+    void waitForTurn(state, waits).catch(() => {
       const result = { how: 'refused', code: 'INVALID_STATE', message: 'its conversation has ended' } as const;
       this.learn({ kind: 'settled', attempt: state.attempt, result });
     });
@@ -274,6 +282,33 @@ class Life {
       () => this.learn({ kind: 'timeout' }),
       () => undefined,
     );
+  }
+
+  /** The time of the open action runs from here on, also while nothing is held; an inherited one's is armed again. */
+  private armExpiry(): void {
+    const open = this.log.state.open?.request;
+    if (this.expiring?.actionId === open?.id) return;
+    this.expiring?.cancel();
+    this.expiring = undefined;
+    if (open?.expiresAt === undefined) return;
+    const { id: actionId } = open;
+    const left = Date.parse(open.expiresAt) - Date.now();
+    const summary = `action ${actionId} expires`;
+    const { result, cancel } = cancellable(() => sleep(Math.max(1, left), { summary }));
+    this.expiring = { actionId, cancel };
+    void result.then(
+      () => this.learn({ kind: 'expired', actionId }),
+      () => undefined,
+    );
+  }
+
+  /**
+   * Whether this run came out of a *Reset* (its own id is not the one that its start was given), once all that was there
+   * before is replayed: until then it has to do as the run did that it came from.
+   */
+  private isReset(): boolean {
+    const { runId, originalExecutionRunId, unsafe } = workflowInfo();
+    return runId !== originalExecutionRunId && !unsafe.isReplaying;
   }
 
   private get createdAt(): string {

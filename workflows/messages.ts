@@ -59,6 +59,7 @@ export interface ActionMemo {
   readonly kind: 'approval' | 'input';
   readonly title: string;
   readonly createdAt: string;
+  readonly expiresAt?: string;
 }
 
 // --- execution ------------------------------------------------------------------------------------------------------
@@ -200,6 +201,8 @@ export interface ConversationMemo {
   readonly id: string;
   readonly metadata: JsonObject;
   readonly createdAt?: string;
+  /** It closes itself when nothing happens. */
+  readonly closesWhenIdle?: true;
   /** No execution is taken any more. */
   readonly closed?: true;
 }
@@ -212,7 +215,14 @@ export interface ConversationStart {
   readonly closeAfterIdleDays?: number;
   /** Who has the turn and who waits, from the run before. */
   readonly turns?: TurnsState;
+  /** What the run before decided to send and left to this one. */
+  readonly unsent?: readonly Unsent[];
 }
+
+/** A signal to an execution: its turn, or that it is to be cancelled. */
+export type Unsent =
+  | { readonly to: string; readonly signal: 'turn'; readonly providerId: string }
+  | { readonly to: string; readonly signal: 'cancel'; readonly reason: string };
 
 /** Signals of a conversation; see protocol/turns.ts for what they do. */
 export const CONVERSATION_SIGNALS = {
@@ -221,6 +231,8 @@ export const CONVERSATION_SIGNALS = {
   release: 'release',
   gone: 'gone',
   close: 'close',
+  /** An execution that takes no turn was started: the conversation is in use. */
+  touch: 'touch',
 } as const;
 
 /** The update that takes an execution in only if nobody holds or awaits the turn (`onBusy: reject`). */

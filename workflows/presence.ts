@@ -45,7 +45,8 @@ export class Presence {
 export function actionMemo(state: LogState): ActionMemo | undefined {
   const open = state.open?.request;
   if (open === undefined) return undefined;
-  return { id: open.id, kind: open.kind, title: clip(open.title, 200), createdAt: open.createdAt };
+  const { id, kind, title, createdAt, expiresAt } = open;
+  return { id, kind, title: clip(title, 200), createdAt, ...(expiresAt === undefined ? {} : { expiresAt }) };
 }
 
 function details(state: LogState): string {
@@ -60,6 +61,10 @@ function details(state: LogState): string {
     const answers = open.kind === 'input' ? [{ value: 'your answer' }] : [{ approved: true }, { approved: false }];
     lines.push('', `**A person is needed (${open.kind}): ${clip(open.title, 300)}**`);
     if (open.description !== undefined) lines.push(clip(open.description, 1000));
+    if (open.expiresAt !== undefined)
+      lines.push('', `Expires at ${open.expiresAt}; then ${open.onExpiry === 'fail' ? 'it fails' : 'that is a no'}.`);
+    if (open.valueSchema !== undefined)
+      lines.push('', `The value has to fit this schema: \`${clip(JSON.stringify(open.valueSchema), 1000)}\``);
     const options = approvalOptions(open.payload) ?? [];
     if (options.length > 0) lines.push('', 'Options (name one as `"value": {"optionId": "…"}`):');
     for (const option of options.slice(0, 20)) lines.push(`- \`${clip(option.id, 100)}\` ${clip(option.name, 100)}`);

@@ -1,5 +1,5 @@
 /** An execution and the turn of its conversation: asking for it, and handing it on. */
-import { getExternalWorkflowHandle } from '@temporalio/workflow';
+import { condition, getExternalWorkflowHandle } from '@temporalio/workflow';
 import { workflowIdOf } from '../protocol/ids.js';
 import { tailWithin } from '../protocol/json.js';
 import type { LogState } from '../protocol/log/state.js';
@@ -12,9 +12,19 @@ async function tell(state: LogState, signal: 'ready' | 'release' | 'gone', field
   await handle.signal(CONVERSATION_SIGNALS[signal], { executionId, ...fields });
 }
 
-/** Says that this execution is there and wants its turn. Rejects when the conversation has ended. */
-export async function readyForTurn(state: LogState): Promise<void> {
-  await tell(state, 'ready', { providerId: state.providerId });
+/** How long a turn is waited for before the conversation is told again, at first and at most. */
+const AGAIN_MIN_MS = 5_000;
+const AGAIN_MAX_MS = 2 * 3_600_000;
+
+/**
+ * Says that this execution is there and wants its turn, again and again while it `waits`: so it learns of a conversation
+ * that was terminated, and one that had taken it for gone knows better. Rejects when the conversation has ended.
+ */
+export async function waitForTurn(state: LogState, waits: () => boolean): Promise<void> {
+  for (let pause = AGAIN_MIN_MS; waits(); pause = Math.min(AGAIN_MAX_MS, pause * 2)) {
+    await tell(state, 'ready', { providerId: state.providerId });
+    await condition(() => !waits(), pause);
+  }
 }
 
 /** Hands the turn on, with the native session and what was said. A conversation that has ended needs nothing. */

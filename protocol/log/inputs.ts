@@ -3,7 +3,7 @@
  * version adds needs a default here, since histories live for as long as retention keeps them.
  */
 import { z } from 'zod';
-import { actionRequestSchema } from '../action.js';
+import { askedActionSchema } from '../action.js';
 import { artifactSchema } from '../artifact.js';
 import { confirmationSchema } from '../event.js';
 import { usageSchema } from '../execution.js';
@@ -34,13 +34,13 @@ export const batchItemSchema = z.discriminatedUnion('kind', [
   z.looseObject({ kind: z.literal('text'), text: z.string() }),
   z.looseObject({ kind: z.literal('native'), data: jsonObject }),
   z.looseObject({ kind: z.literal('artifact'), artifact: artifactSchema }),
-  z.looseObject({ kind: z.literal('action'), action: actionRequestSchema, suspend: z.boolean().default(false) }),
+  z.looseObject({ kind: z.literal('action'), action: askedActionSchema, suspend: z.boolean().default(false) }),
   /** A recovered attempt asked what an earlier one had asked, and waits for that action. */
   z.looseObject({
     kind: z.literal('adopt'),
     actionId: z.string(),
     /** Asked anew when there is nothing to adopt any more. */
-    action: actionRequestSchema.optional(),
+    action: askedActionSchema.optional(),
     suspend: z.boolean().default(false),
   }),
   z.looseObject({ kind: z.literal('withdraw'), actionId: z.string() }),
@@ -48,6 +48,8 @@ export const batchItemSchema = z.discriminatedUnion('kind', [
   z.looseObject({ kind: z.literal('taken'), actionId: z.string() }),
   z.looseObject({ kind: z.literal('record'), entry: jsonValue }),
   z.looseObject({ kind: z.literal('session'), session: jsonValue }),
+  /** The native session of earlier turns is not there any more. `forget`: the provider may begin a new one. */
+  z.looseObject({ kind: z.literal('session_lost'), message: z.string(), forget: z.boolean().default(false) }),
   /** The provider's run settled. In the same channel as its text, so that it is fenced and ordered like it. */
   z.looseObject({
     kind: z.literal('completed'),
@@ -128,6 +130,8 @@ export const markSchema = z.discriminatedUnion('kind', [
   z.looseObject({ kind: z.literal('settled'), attempt: z.int().min(1), result: settledSchema }),
   z.looseObject({ kind: z.literal('cancel_requested') }),
   z.looseObject({ kind: z.literal('timeout') }),
+  /** The open action's time is over. */
+  z.looseObject({ kind: z.literal('expired'), actionId: z.string() }),
   z.looseObject({ kind: z.literal('stopped'), confirmation: confirmationSchema }),
   z.looseObject({ kind: z.literal('rollover') }),
 ]);

@@ -1,4 +1,5 @@
 /** What the workflow itself learned or decided, as the reducer takes it; and the one start of every cancel. */
+import { EXPIRED_RESPONSE } from '../action.js';
 import { clip } from '../json.js';
 import { isTerminal } from '../lifecycle.js';
 import {
@@ -7,6 +8,7 @@ import {
   MAX_RECOVERIES_WITHOUT_PROGRESS,
   MAX_UNTAKEN_ATTEMPTS,
 } from '../limits.js';
+import { boundHeld } from './answers.js';
 import { Draft, unchanged } from './draft.js';
 import type { Mark, Settled } from './inputs.js';
 import type { LogState, Step } from './state.js';
@@ -34,11 +36,17 @@ export function reduceMark(state: LogState, mark: Mark): Step {
       draft.accept('ending', draft.state.ending);
       return draft.step();
     }
+    case 'expired':
+      return expire(state, mark.actionId);
     case 'stopped': {
       if (state.ending === undefined) return unchanged(state);
       const draft = new Draft(state);
       if (state.ending.by === 'timeout') {
-        const message = `not finished within ${state.request.timeoutSeconds} s of its creation`;
+        const { expired } = state.ending;
+        const message =
+          expired === undefined
+            ? `not finished within ${state.request.timeoutSeconds} s of its creation`
+            : `nobody answered action ${expired} in time`;
         draft.finish({ type: 'run.failed', data: { code: 'EXECUTION_TIMEOUT', message } });
       } else {
         const reason = state.ending.reason === undefined ? {} : { reason: state.ending.reason };
@@ -51,6 +59,27 @@ export function reduceMark(state: LogState, mark: Mark): Step {
     default:
       return mark satisfies never;
   }
+}
+
+/** Nobody answered in time: the same as a no, or the end. An answer that the log took before is not touched. */
+function expire(state: LogState, actionId: string): Step {
+  const open = state.open;
+  if (state.ending !== undefined || open === undefined || open.request.id !== actionId) return unchanged(state);
+  const draft = new Draft(state);
+  const { kind, onExpiry } = open.request;
+  const known = kind === 'approval' ? { approved: false } : {};
+  draft.endAction(actionId, { how: 'expired', ...known });
+  draft.moveTo('running');
+  draft.emit({ type: 'action.responded', data: { actionId, ...known, expired: true } });
+  if (onExpiry === 'fail') {
+    draft.state.ending = { by: 'timeout', expired: actionId };
+    draft.accept('ending', draft.state.ending);
+  } else {
+    const { request: action, suspended, attempt } = open;
+    const response = { ...EXPIRED_RESPONSE };
+    draft.state.answers = boundHeld([...state.answers, { action, response, suspended, attempt }]);
+  }
+  return draft.step();
 }
 
 function settled(state: LogState, result: Settled): Step {

@@ -3,20 +3,13 @@
  * same inputs in history order through it, so they cannot disagree (DESIGN §3). What it does not know or does not
  * allow changes nothing.
  */
-import { type ActionRequest, actionResponseSchema } from '../action.js';
+import { type AskedAction, actionResponseSchema, askedProblem, withDigest } from '../action.js';
 import { nativeNameProblem } from '../event.js';
 import { clip, jsonBytes, tailWithin } from '../json.js';
 import { isTerminal } from '../lifecycle.js';
-import {
-  MAX_ACTION_BYTES,
-  MAX_ACTIONS,
-  MAX_ARTIFACTS,
-  MAX_MESSAGE_LENGTH,
-  MAX_RESPONSE_BYTES,
-  MAX_TEXT_BYTES,
-} from '../limits.js';
+import { MAX_ACTIONS, MAX_ARTIFACTS, MAX_MESSAGE_LENGTH, MAX_TEXT_BYTES } from '../limits.js';
 import { MAX_TRANSCRIPT_BYTES } from '../turns.js';
-import { judge } from './answers.js';
+import { boundHeld, judge } from './answers.js';
 import { Draft, unchanged } from './draft.js';
 import { EMPTY_HEAD } from './head.js';
 import {
@@ -30,10 +23,7 @@ import {
   UNDECODABLE,
 } from './inputs.js';
 import { cancel, reduceMark } from './marks.js';
-import { type HeldAnswer, type LogRequest, type LogState, REDUCER_VERSION, type Step } from './state.js';
-
-/** Answers that an attempt may still need are kept up to here; the oldest go first, the newest always fits. */
-const MAX_HELD_ANSWER_BYTES = MAX_ACTION_BYTES + MAX_RESPONSE_BYTES;
+import { type LogRequest, type LogState, REDUCER_VERSION, type Step } from './state.js';
 
 export interface LogIdentity {
   readonly executionId: string;
@@ -192,6 +182,13 @@ function appendItem(draft: Draft, item: ParsedBatchItem, attempt: number): void 
     case 'session':
       state.session = item.session;
       return draft.accept('session', item.session);
+    case 'session_lost':
+      if (item.forget) delete state.session;
+      draft.accept('session_lost', item.forget);
+      return draft.emit({
+        type: 'provider.event',
+        data: { name: 'runtime.session_lost', message: clip(item.message, MAX_MESSAGE_LENGTH) },
+      });
     case 'completed':
       return complete(draft, item);
     case 'failed':
@@ -238,12 +235,15 @@ function complete(draft: Draft, item: Extract<ParsedBatchItem, { kind: 'complete
   const truncated = cut ? { truncated: true as const } : {};
   draft.withdrawOpen(false);
   draft.emit({ type: 'output.text.done', data: { text: finalOutput, ...truncated } });
-  draft.finish({ type: 'run.completed', data: { finalOutput, ...truncated } });
-  if (item.usage !== undefined) state.result = { finalOutput, usage: item.usage };
+  const usage = item.usage === undefined ? {} : { usage: item.usage };
+  draft.finish({ type: 'run.completed', data: { finalOutput, ...truncated, ...usage } });
 }
 
-function openAction(draft: Draft, action: ActionRequest, attempt: number, suspend: boolean): void {
+function openAction(draft: Draft, asked: AskedAction, attempt: number, suspend: boolean): void {
   const state = draft.state;
+  // A host refuses it before; here it would have to be checked against at each answer.
+  if (askedProblem(asked) !== undefined) return;
+  const action = withDigest(asked);
   if (Object.hasOwn(state.actions, action.id) || Object.keys(state.actions).length >= MAX_ACTIONS) return;
   if (state.open !== undefined) {
     // An id is given once, and an attempt has one question at a time.
@@ -292,17 +292,6 @@ function take(draft: Draft, actionId: string, attempt: number): void {
   draft.accept('taken', [actionId, attempt]);
 }
 
-function boundHeld(answers: readonly HeldAnswer[]): readonly HeldAnswer[] {
-  let from = answers.length - 1;
-  let bytes = jsonBytes(answers[from]);
-  while (from > 0) {
-    bytes += jsonBytes(answers[from - 1]);
-    if (bytes > MAX_HELD_ANSWER_BYTES) break;
-    from--;
-  }
-  return answers.slice(from);
-}
-
 function respond(state: LogState, input: Respond): Step {
   const verdict = judge(state, input);
   const outcome = { call: input.call, verdict };
@@ -315,11 +304,14 @@ function respond(state: LogState, input: Respond): Step {
   const known = approved === undefined ? {} : { approved };
   draft.endAction(input.actionId, { how: 'answered', responseId: input.responseId, ...known });
   draft.accept('answer', [input.responseId, response]);
+  // What it was answered under is no part of the answer.
+  const { expectedDigest, audit, ...answer } = response;
   draft.state.answers = boundHeld([
     ...state.answers,
-    { action: open.request, response, suspended: open.suspended, attempt: open.attempt },
+    { action: open.request, response: answer, suspended: open.suspended, attempt: open.attempt },
   ]);
   draft.moveTo('running');
-  draft.emit({ type: 'action.responded', data: { actionId: input.actionId, ...known } });
+  const kept = audit === true && answer.metadata !== undefined ? { metadata: answer.metadata } : {};
+  draft.emit({ type: 'action.responded', data: { actionId: input.actionId, ...known, ...kept } });
   return { ...draft.step(), verdict: outcome };
 }

@@ -17,6 +17,7 @@ export const REDUCER_VERSION = 1;
 export interface LogRequest {
   readonly input: Json;
   readonly requiredCapabilities: readonly string[];
+  readonly preferredCapabilities?: readonly string[];
   readonly config: JsonObject;
   readonly metadata: JsonObject;
   readonly timeoutSeconds?: number;
@@ -84,7 +85,10 @@ export interface ResumePoint {
 }
 
 /** Why the run is being stopped, once that is decided. Whichever of cancel and timeout came first. */
-export type Ending = { readonly by: 'cancel'; readonly reason?: string } | { readonly by: 'timeout' };
+export type Ending =
+  | { readonly by: 'cancel'; readonly reason?: string }
+  /** `expired`: not the execution's own time is over, but that of this action, whose `onExpiry` is `fail`. */
+  | { readonly by: 'timeout'; readonly expired?: string };
 
 export type Result =
   | { readonly finalOutput: string; readonly usage?: Usage | undefined }

@@ -1,5 +1,6 @@
 /** The configuration of the scripted provider: a list of steps, each an object with one main key. */
 import { z } from 'zod';
+import { onExpirySchema } from '../../protocol/action.js';
 import { artifactDescriptorSchema } from '../../protocol/artifact.js';
 import { usageSchema } from '../../protocol/execution.js';
 import { jsonObject, jsonValue } from '../../protocol/json.js';
@@ -12,6 +13,9 @@ const on = z.literal(true);
 /** Only in the first so many attempts: with it a script can go wrong once and be recovered. */
 const attempts = z.int().min(1).optional();
 
+/** An action that expires. */
+const expiry = { timeoutSeconds: z.number().optional(), onExpiry: onExpirySchema.optional() };
+
 const stepSchemas = {
   say: z
     .strictObject({ say: z.string(), chunk: z.int().min(1).optional(), everyMs: milliseconds.optional() })
@@ -23,12 +27,15 @@ const stepSchemas = {
         title,
         description: z.string().max(10_000).optional(),
         payload: jsonValue.optional(),
+        ...expiry,
       }),
     })
-    .describe('Asks for an approval, then says "approved" or "rejected".'),
+    .describe('Asks for an approval, then says "approved", "rejected" or "expired".'),
   ask: z
-    .strictObject({ ask: z.strictObject({ title, payload: jsonValue.optional() }) })
-    .describe('Asks for an input, then says it: text as it is, anything else as JSON.'),
+    .strictObject({
+      ask: z.strictObject({ title, payload: jsonValue.optional(), valueSchema: jsonObject.optional(), ...expiry }),
+    })
+    .describe('Asks for an input, then says it: text as it is, anything else as JSON; or "expired".'),
   artifact: z
     .strictObject({ artifact: artifactDescriptorSchema })
     .describe('Puts an artifact descriptor into the log.'),

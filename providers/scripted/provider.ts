@@ -111,12 +111,12 @@ class Script {
     if ('say' in step) return this.say(step.say, step.chunk, step.everyMs);
     if ('wait' in step) return this.wait(step.wait);
     if ('approve' in step) {
-      const { title, description, payload } = step.approve;
-      return this.act({ kind: 'approval', title, ...defined({ description, payload }) }, at);
+      const { title, ...rest } = step.approve;
+      return this.act({ kind: 'approval', title, ...defined(rest) }, at);
     }
     if ('ask' in step) {
-      const { title, payload } = step.ask;
-      return this.act({ kind: 'input', title, ...defined({ payload }) }, at);
+      const { title, ...rest } = step.ask;
+      return this.act({ kind: 'input', title, ...defined(rest) }, at);
     }
     if ('artifact' in step) {
       const { name, mediaType, id, uri, metadata } = step.artifact;
@@ -188,8 +188,7 @@ class Script {
         return this.ctx.suspend(question);
       }
     }
-    const said = question.kind === 'input' ? asText(response.value) : response.approved ? 'approved' : 'rejected';
-    return this.say(said, undefined, undefined);
+    return this.say(saidOf(question, response), undefined, undefined);
   }
 
   /** Until so much time has passed, or for ever; rejects at once when told to stop, and leaves no timer behind. */
@@ -240,6 +239,11 @@ function* pieces(text: string, size: number): Generator<string> {
     length = 0;
   }
   yield piece;
+}
+
+function saidOf({ kind }: ActionQuestion, { approved, value, metadata }: ActionResponse): string {
+  if (approved !== true && metadata?.expired === true) return 'expired';
+  return kind === 'input' ? asText(value) : approved ? 'approved' : 'rejected';
 }
 
 function asText(value: Json | undefined): string {

@@ -1,5 +1,5 @@
 /** Drives a log through the reducer as a workflow does: one input after the other, each passed through JSON first. */
-import type { ActionRequest, ActionResponse } from '../../protocol/action.js';
+import type { ActionResponse, AskedAction } from '../../protocol/action.js';
 import type { LogEvent } from '../../protocol/event.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
 import { throughJson } from '../../protocol/json.js';
@@ -19,7 +19,7 @@ export const REQUEST: LogRequest = { input: 'hello', requiredCapabilities: [], c
 
 const CREATED_AT = '2026-01-01T00:00:00.000Z';
 
-export function actionRequest(id: string, fields: Partial<ActionRequest> = {}): ActionRequest {
+export function actionRequest(id: string, fields: Partial<AskedAction> = {}): AskedAction {
   return {
     id,
     executionId: IDENTITY.executionId,
@@ -101,7 +101,7 @@ export class Log {
     return this.append({ kind: 'text', text });
   }
 
-  ask(id: string, fields: Partial<ActionRequest> = {}, suspend = false): Step {
+  ask(id: string, fields: Partial<AskedAction> = {}, suspend = false): Step {
     return this.append({ kind: 'action', action: actionRequest(id, fields), suspend });
   }
 

@@ -3,7 +3,7 @@
  * ("the host sends text"); played against a log it becomes the input that fits the log's state, or misses on purpose.
  */
 import fc from 'fast-check';
-import type { ActionRequest } from '../../protocol/action.js';
+import type { AskedAction } from '../../protocol/action.js';
 import type { LogEvent } from '../../protocol/event.js';
 import { eventSchema } from '../../protocol/event.js';
 import type { Json } from '../../protocol/json.js';
@@ -67,7 +67,7 @@ const recovery = fc.constantFrom('none', 'journal', 'journal');
 const responseId = fc.constantFrom('resp_a', 'resp_b', 'resp_c', 'resp_d');
 const confirmation = fc.constantFrom('cooperative', 'forced', 'abandoned', 'lost', 'not_running');
 
-const question: fc.Arbitrary<Partial<ActionRequest>> = fc.record({
+const question: fc.Arbitrary<Partial<AskedAction>> = fc.record({
   kind: fc.constantFrom('approval', 'input'),
   title: fc.constantFrom('Deploy?', 'Delete?'),
   payload: fc.constantFrom<Json>({}, null, {

@@ -154,6 +154,10 @@ export class TestContext<C = unknown> implements RunContext<C> {
     this.sessions.push(session);
   }
 
+  async sessionLost(message: string): Promise<void> {
+    this.events.push({ type: 'provider.event', data: { name: 'runtime.session_lost', message } });
+  }
+
   log(level: string, message: string, fields: Record<string, unknown> = {}): void {
     this.logs.push({ level, message, fields });
   }

@@ -94,6 +94,7 @@ export class Attempt<C> {
       },
       record: (entry) => after(['record', entry]),
       setSession: (session) => after(['session', session]),
+      sessionLost: (message) => after(['native', { name: 'runtime.session_lost', message }]),
       log: () => undefined,
     };
   }
