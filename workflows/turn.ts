@@ -13,7 +13,7 @@ async function tell(state: LogState, signal: 'ready' | 'release' | 'gone', field
 }
 
 /** How long a turn is waited for before the conversation is told again, at first and at most. */
-const AGAIN_MIN_MS = 5_000;
+const AGAIN_MIN_MS = 30_000;
 const AGAIN_MAX_MS = 2 * 3_600_000;
 
 /**

@@ -123,7 +123,7 @@ describe('the invariants', () => {
           const name = String(event.data.name);
           if (nativeNameProblem(name) === undefined) continue;
           // What bears one of our names was made here: for an attempt that starts, or an action that goes.
-          expect(['runtime.recovered', 'runtime.action_withdrawn']).toContain(name);
+          expect(['runtime.recovered', 'runtime.action_withdrawn', 'runtime.session_lost']).toContain(name);
           expect(Object.keys(event.data)).not.toContain('of');
         }
       }
@@ -187,7 +187,11 @@ describe('the invariants', () => {
       for (const { input, before, step } of moments) {
         const verdict = step.verdict?.verdict;
         if (verdict === undefined || input.kind !== 'signal') {
-          expect(actionIds(step.events, 'action.responded')).toEqual([]);
+          const expired = step.events.filter((event) => event.type === 'action.responded');
+          for (const event of expired) {
+            expect(event.data).toMatchObject({ actionId: before.open?.request.id, expired: true });
+            expect(input).toMatchObject({ kind: 'mark', mark: { kind: 'expired' } });
+          }
           continue;
         }
         const { actionId, responseId } = input.args[0] as { actionId: string; responseId: string };
@@ -408,6 +412,8 @@ const CORNERS = [
   'provider lost',
   'refused',
   'answered',
+  'expired',
+  'audited',
   'withdrawn',
   'recovered',
   'recorded',
@@ -430,6 +436,8 @@ function cornersOf({ events, moments, state }: History): string[] {
     actionIds(events, 'action.responded').length > 0 && 'answered',
     events.some((event) => event.type === 'provider.event' && event.data.name === 'runtime.recovered') && 'recovered',
     Object.values(state.actions).some((action) => action.how === 'withdrawn') && 'withdrawn',
+    Object.values(state.actions).some((action) => action.how === 'expired') && 'expired',
+    events.some((event) => event.type === 'action.responded' && event.data.metadata !== undefined) && 'audited',
     moments.some((moment) => moment.step.entries.length > 0) && 'recorded',
     moments.some((moment) => moment.step.state.host?.suspended) && 'suspended',
     moments.some(({ before, step }) => (step.state.open?.attempt ?? 0) > (before.open?.attempt ?? 9)) && 'adopted',

@@ -67,16 +67,26 @@ const recovery = fc.constantFrom('none', 'journal', 'journal');
 const responseId = fc.constantFrom('resp_a', 'resp_b', 'resp_c', 'resp_d');
 const confirmation = fc.constantFrom('cooperative', 'forced', 'abandoned', 'lost', 'not_running');
 
-const question: fc.Arbitrary<Partial<AskedAction>> = fc.record({
-  kind: fc.constantFrom('approval', 'input'),
-  title: fc.constantFrom('Deploy?', 'Delete?'),
-  payload: fc.constantFrom<Json>({}, null, {
-    options: [
-      { id: 'yes', name: 'Yes', kind: 'allow_once' },
-      { id: 'no', name: 'No', kind: 'reject_once' },
-    ],
-  }),
-});
+const question: fc.Arbitrary<Partial<AskedAction>> = fc
+  .record({
+    kind: fc.constantFrom('approval', 'input'),
+    title: fc.constantFrom('Deploy?', 'Delete?'),
+    payload: fc.constantFrom<Json>({}, null, {
+      options: [
+        { id: 'yes', name: 'Yes', kind: 'allow_once' },
+        { id: 'no', name: 'No', kind: 'reject_once' },
+      ],
+    }),
+  })
+  .chain((asked) =>
+    fc.constantFrom<Partial<AskedAction>>(
+      asked,
+      { ...asked, expiresAt: '2026-01-02T00:00:00.000Z' },
+      { ...asked, expiresAt: '2026-01-02T00:00:00.000Z', onExpiry: 'fail' },
+      // On an approval this is not taken.
+      { ...asked, valueSchema: { type: 'integer', maximum: 4 } },
+    ),
+  );
 
 /** Native names, good ones and such as would pass for the runtime's own. */
 const nativeName = fc.constantFrom('acp.plan', 'x.y', 'runtime.recovered', 'RUNTIME.x', 'run.', 'plain', '', 'a b.c');
@@ -155,6 +165,13 @@ const item: fc.Arbitrary<Item> = fc.oneof(
     ),
   },
   {
+    weight: 2,
+    arbitrary: fc.boolean().map(
+      (forget): Item =>
+        () => ({ kind: 'session_lost', message: 'gone', forget }),
+    ),
+  },
+  {
     weight: 1,
     arbitrary: fc.option(word).map(
       (finalOutput): Item =>
@@ -195,6 +212,8 @@ const anyResponse = fc.oneof(
     { approved: true, value: { optionId: 'yes' } },
     { approved: true, value: { optionId: 'no' } },
     { approved: 'true' },
+    { approved: true, expectedDigest: 'f'.repeat(64) },
+    { approved: false, value: 1, metadata: { by: 'ada' }, audit: true },
     {},
   ),
   json,
@@ -217,7 +236,7 @@ const signalName = fc.oneof(
   fc.constantFrom('announce', 'append', 'respond', 'toString', '__proto__', 'event', 'run.completed'),
   word,
 );
-const markKind = fc.constantFrom('attempt', 'settled', 'timeout', 'stopped', 'rollover', 'finished');
+const markKind = fc.constantFrom('expired', 'attempt', 'settled', 'timeout', 'stopped', 'rollover', 'finished');
 
 export const junk: fc.Arbitrary<LogInput> = fc.oneof(
   fc
@@ -298,6 +317,11 @@ const honest: fc.Arbitrary<Move>[] = [
   fc.constant<Move>((play) => mark({ kind: 'attempt', attempt: play.state.attempt + 1 })),
   lose,
   fc.constant<Move>(() => mark({ kind: 'rollover' })),
+  small.map(
+    (which): Move =>
+      (play) =>
+        mark({ kind: 'expired', actionId: play.actionId(which) }),
+  ),
 ];
 
 /** What ends an execution, early or at the wrong moment. */
