@@ -223,7 +223,8 @@ export class ProviderContext implements RunContext {
 
   private actionOf(question: ActionQuestion): AskedAction {
     const { kind, title, description, payload = null, valueSchema, onExpiry } = question;
-    const expiresAt = expiryOf(question);
+    const now = Date.now();
+    const expiresAt = expiryOf(question, now);
     const parsed = askedActionSchema.safeParse({
       id: idFrom('act', randomBytes(17)),
       executionId: this.execution.id,
@@ -234,7 +235,7 @@ export class ProviderContext implements RunContext {
       ...(valueSchema === undefined ? {} : { valueSchema }),
       ...(expiresAt === undefined ? {} : { expiresAt }),
       ...(onExpiry === undefined ? {} : { onExpiry }),
-      createdAt: new Date().toISOString(),
+      createdAt: new Date(now).toISOString(),
     });
     if (!parsed.success) throw providerError(`action: ${firstIssue(parsed.error)}`);
     const problem = askedProblem(parsed.data);
@@ -300,11 +301,10 @@ export class ProviderContext implements RunContext {
 }
 
 /** When a question expires, in ISO 8601; undefined when it never does. */
-function expiryOf({ timeoutSeconds, expiresAt }: ActionQuestion): string | undefined {
+function expiryOf({ timeoutSeconds, expiresAt }: ActionQuestion, now: number): string | undefined {
   if (timeoutSeconds === undefined && expiresAt === undefined) return undefined;
   if (timeoutSeconds !== undefined && expiresAt !== undefined)
     throw providerError('action: give "timeoutSeconds" or "expiresAt", not both');
-  const now = Date.now();
   const at = expiresAt === undefined ? now + Number(timeoutSeconds) * 1000 : Date.parse(String(expiresAt));
   const isNumber = timeoutSeconds === undefined || (typeof timeoutSeconds === 'number' && timeoutSeconds > 0);
   // What never was a time is none either; one that has passed expires at once.

@@ -8,7 +8,7 @@ const probe = probeProvider('probe');
 
 beforeAll(async () => {
   cluster = await Cluster.start();
-  await cluster.worker({ providers: [scriptedProvider(), probe.provider] });
+  await cluster.worker({ providers: [scriptedProvider(), probe.provider], rollover: { batches: 4 } });
 });
 
 afterAll(async () => {
@@ -23,6 +23,19 @@ async function statusOf(executionId: string): Promise<string> {
     .poll(async () => (await cluster.handle(executionId).describe()).status.name, { timeout: 15_000 })
     .not.toBe('RUNNING');
   return (await cluster.handle(executionId).describe()).status.name;
+}
+
+/** To its first or its last completed workflow task. */
+async function resetRun(executionId: string, runId: string, to: 'first' | 'last'): Promise<void> {
+  const { events } = await cluster.handle(executionId, runId).fetchHistory();
+  const done = (events ?? []).filter((event) => event.workflowTaskCompletedEventAttributes);
+  await cluster.temporal.workflowService.resetWorkflowExecution({
+    namespace: 'default',
+    workflowExecution: { workflowId: `default.${executionId}`, runId },
+    reason: 'an operator tries',
+    workflowTaskFinishEventId: (to === 'first' ? done[0] : done.at(-1))?.eventId ?? null,
+    requestId: `reset-${executionId}`,
+  });
 }
 
 describe('the status in Temporal', () => {
@@ -123,19 +136,35 @@ describe('a terminated execution', () => {
 });
 
 describe('a Reset execution', () => {
+  it.each(['suspended', 'rolled over and suspended'])('that was %s closes as Failed with RESET', async (how) => {
+    const steps = [{ say: 'abcdefgh', chunk: 1, everyMs: 200 }, { approve: { title: 'ok?' } }];
+    const { id } = await cluster.run(how === 'suspended' ? steps.slice(1) : steps, { suspend: true });
+    const { id: actionId } = await cluster.action(id);
+    const atRest = async () => {
+      const { raw } = await cluster.handle(id).describe();
+      const { events } = await cluster.handle(id).fetchHistory();
+      const tasks = events?.filter((event) => event.workflowTaskCompletedEventAttributes).length ?? 0;
+      return tasks > 0 && !raw.pendingWorkflowTask && !raw.pendingActivities?.length;
+    };
+    await expect.poll(atRest, { timeout: 15_000 }).toBe(true);
+    const before = await cluster.handle(id).describe();
+    const firstRun = before.raw.workflowExecutionInfo?.firstRunId;
+    expect(firstRun === before.runId).toBe(how === 'suspended');
+    await resetRun(id, before.runId, 'last');
+    expect(await statusOf(id)).toBe('FAILED');
+    await expect(cluster.handle(id).result()).rejects.toMatchObject({ cause: { type: 'RESET' } });
+    expect((await cluster.client.getExecution(id)).error?.code).toBe('TERMINATED');
+    await expect(cluster.client.respond(id, actionId, { approved: true })).rejects.toMatchObject({
+      code: 'INVALID_STATE',
+    });
+    cluster.started.splice(cluster.started.indexOf(id), 1);
+  });
+
   it('adds nothing to the log, runs no provider, and closes as Failed with RESET', async () => {
     const { id } = await cluster.run([{ say: 'abc', chunk: 1, everyMs: 20 }, { approve: { title: 'ok?' } }]);
     await cluster.action(id);
     const before = await cluster.handle(id).describe();
-    const { events: history } = await cluster.handle(id).fetchHistory();
-    const task = history?.find((event) => event.workflowTaskCompletedEventAttributes);
-    await cluster.temporal.workflowService.resetWorkflowExecution({
-      namespace: 'default',
-      workflowExecution: { workflowId: `default.${id}`, runId: before.runId },
-      reason: 'an operator tries',
-      workflowTaskFinishEventId: task?.eventId ?? null,
-      requestId: `reset-${id}`,
-    });
+    await resetRun(id, before.runId, 'first');
     expect(await statusOf(id)).toBe('FAILED');
     const events = await cluster.log(id);
     expect(events.at(-1)).toMatchObject({ type: 'run.failed', data: { code: 'TERMINATED' } });

@@ -34,6 +34,7 @@ const DELETE_AT_ONCE = {
 export interface ClusterOptions {
   readonly dbFile?: string;
   readonly dataConverter?: DataConverter;
+  readonly dynamicConfig?: Record<string, string | number | boolean>;
 }
 
 export class Cluster {
@@ -51,7 +52,7 @@ export class Cluster {
   static async start(options: ClusterOptions = {}): Promise<Cluster> {
     const server = await startDevServer({
       ui: false,
-      dynamicConfig: DELETE_AT_ONCE,
+      dynamicConfig: { ...DELETE_AT_ONCE, ...options.dynamicConfig },
       ...(options.dbFile ? { dbFile: options.dbFile } : {}),
     });
     const connection = await connect({ address: server.address });
