@@ -143,7 +143,7 @@ describe('a list of executions', () => {
     ]);
     const action = await cluster.action(id);
     const [asked] = (await client.getExecution(id)).pendingActions;
-    const { payload, executionId, ...shown } = asked!;
+    const { payload, executionId, digest, ...shown } = asked!;
     const pending = async () => (await list({ conversationId, state: 'awaiting_approval' }))[0]?.pendingActions;
     await expect.poll(pending, SOON).toEqual([shown]);
     await client.respond(id, action.id, { approved: true });

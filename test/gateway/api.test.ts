@@ -83,11 +83,11 @@ describe('the runtime', () => {
 describe('a conversation', () => {
   it('is created, read, and closed once and for all', async () => {
     const created = await gateway.post('/v1/conversations', { metadata: { topic: 'x' } });
-    expect(created).toMatchObject({ status: 201, body: { metadata: { topic: 'x' } } });
+    expect(created).toMatchObject({ status: 201, body: { metadata: { topic: 'x' }, closed: false } });
     const path = `/v1/conversations/${created.body.id}`;
     expect((await gateway.get(path)).body).toEqual(created.body);
     for (const close of [`${path}:close`, `${path}%3Aclose`])
-      expect(await gateway.post(close)).toMatchObject({ status: 200, body: created.body });
+      expect(await gateway.post(close)).toMatchObject({ status: 200, body: { ...created.body, closed: true } });
     const late = { conversationId: created.body.id, providerId: 'scripted', input: 'x' };
     expect(await gateway.post('/v1/executions', late)).toMatchObject({ status: 409, body: { code: 'INVALID_STATE' } });
     expect((await gateway.post('/v1/conversations/conv_none:close')).status).toBe(404);
