@@ -33,6 +33,8 @@ const DELETE_AT_ONCE = {
 
 export interface ClusterOptions {
   readonly dbFile?: string;
+  /** Settings of the server; they win over those that the development server makes. */
+  readonly dynamicConfig?: Readonly<Record<string, string | number | boolean>>;
   readonly dataConverter?: DataConverter;
 }
 
@@ -51,7 +53,7 @@ export class Cluster {
   static async start(options: ClusterOptions = {}): Promise<Cluster> {
     const server = await startDevServer({
       ui: false,
-      dynamicConfig: DELETE_AT_ONCE,
+      dynamicConfig: { ...DELETE_AT_ONCE, ...options.dynamicConfig },
       ...(options.dbFile ? { dbFile: options.dbFile } : {}),
     });
     const connection = await connect({ address: server.address });
