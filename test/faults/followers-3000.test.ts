@@ -108,6 +108,7 @@ async function timed<T>(what: string, part: () => Promise<T>): Promise<T> {
   return result;
 }
 
+// Two minutes on two idle cores; on a machine that others use it is the starting of so many that takes its time.
 it('all complete with no event lost, and the worker goes on at its pace', async () => {
   const ids: string[] = [];
   const start = async (): Promise<void> => {
@@ -145,4 +146,4 @@ it('all complete with no event lost, and the worker goes on at its pace', async 
   expect(told.mostPolls).toBeLessThanOrEqual(100);
   // Starved of polls, the worker would do nothing at all; the exact price depends on who else uses the machine.
   expect(ratio).toBeGreaterThan(0.5);
-});
+}, 1_200_000);

@@ -35,13 +35,12 @@ afterAll(async () => {
 });
 
 /** Takes one task from the queue, shows one sign of life, and is never heard of again. */
-async function takeAndFallSilent(queue: string): Promise<boolean> {
+async function takeAndFallSilent(queue: string, signal = new AbortController().signal): Promise<boolean> {
   const { workflowService: server } = cluster.temporal;
   const { namespace } = cluster.server;
+  const poll = () => server.pollActivityTaskQueue({ namespace, taskQueue: { name: queue }, identity: 'silent' });
   const task = await cluster.temporal
-    .withDeadline(Date.now() + 8_000, () =>
-      server.pollActivityTaskQueue({ namespace, taskQueue: { name: queue }, identity: 'silent' }),
-    )
+    .withAbortSignal(signal, () => cluster.temporal.withDeadline(Date.now() + 30_000, poll))
     .catch(() => undefined);
   if (!task?.taskToken?.length) return false;
   const { taskToken } = task;
@@ -82,8 +81,8 @@ class SilentHost {
     await cluster.handle(this.id).signal('append', { token: this.name, batch: this.batch, items });
   }
 
-  lookedFor(): Promise<boolean> {
-    return takeAndFallSilent(`${this.name}-watch`);
+  lookedFor(signal?: AbortSignal): Promise<boolean> {
+    return takeAndFallSilent(`${this.name}-watch`, signal);
   }
 
   async ended(): Promise<boolean> {
@@ -94,8 +93,11 @@ class SilentHost {
 describe('a host that takes every watch and falls silent again', () => {
   it(`is given up after ${BOUND} times: PROVIDER_LOST, and nothing is looked for any more`, async () => {
     const host = await SilentHost.launch('mute');
+    const over = new AbortController();
+    const end = cluster.client.waitForTerminal(host.id, { timeoutMs: 50_000 }).finally(() => over.abort());
     let looked = 0;
-    while (!(await host.ended())) if (await host.lookedFor()) looked += 1;
+    while (!over.signal.aborted) if (await host.lookedFor(over.signal)) looked += 1;
+    expect((await end).state).toBe('failed');
     expect(looked).toBe(BOUND);
     const events = await cluster.log(host.id);
     expectWhole(events);
