@@ -52,6 +52,7 @@ class Play {
   readonly accepted = new Map<string, Set<string>>();
   private readonly sent: { name: string; argument: object }[] = [];
   private batch = 1;
+  private said = 0;
 
   private constructor(
     id: string,
@@ -120,7 +121,13 @@ class Play {
         const { tokens } = this.puppet;
         const token = { own: tokens.at(-1), first: tokens[0], stranger: 'of-a-stranger' }[move.token] ?? 'none';
         const number = { next: () => ++this.batch, same: () => this.batch, far: () => this.batch + 2 }[move.number]();
-        return await this.append(token, number, move.items);
+        // Each text is said once, so that a log which takes a batch twice shows it; of an attempt that is over, never.
+        const stale = tokens.length > 0 && token !== tokens.at(-1);
+        const items = move.items.map((item) => {
+          if (!('text' in item) || typeof item.text !== 'string') return item;
+          return { ...item, text: `${stale ? FORGED : item.text}#${++this.said}` };
+        });
+        return await this.append(token, number, items);
       }
       case 'again': {
         const again = this.sent[move.which % Math.max(1, this.sent.length)];
@@ -268,6 +275,9 @@ async function holds({ refuse, end }: Life, play: Play): Promise<void> {
   expect(JSON.stringify(events)).not.toContain(FORGED);
   for (const event of of('provider.event'))
     expect(['test.note', 'runtime.recovered', 'runtime.action_withdrawn']).toContain(event.data.name);
+
+  const texts = of('output.text.delta').map(({ data }) => data.text);
+  expect(new Set(texts).size).toBe(texts.length);
 
   // 7
   const created = of('artifact.created').map(({ data }) => data.id);
