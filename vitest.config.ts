@@ -28,7 +28,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'faults',
-          include: ['test/faults/**/*.test.ts', 'test/races/responses.test.ts'],
+          include: ['test/faults/**/*.test.ts', 'test/races/responses.test.ts', 'test/races/invariants.test.ts'],
           testTimeout: 600_000,
           env: { HOLDFAST_RACES: '200' },
         },

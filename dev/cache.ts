@@ -11,10 +11,24 @@ import { dirname, join } from 'node:path';
 const TEMPORARY = '.download-';
 const STALE_MS = 60 * 60 * 1000;
 
-/** `HOLDFAST_CACHE_DIR`, else `holdfast` in `XDG_CACHE_HOME`, else `~/.cache/holdfast`. */
+/**
+ * `HOLDFAST_CACHE_DIR`, else `holdfast` in `XDG_CACHE_HOME`, else `~/.cache/holdfast`.
+ *
+ * @throws Error that says what to set, for a user who has no home: programs are never run from a folder that others can
+ *   write to
+ */
 export function cacheFolder(env: NodeJS.ProcessEnv = process.env): string {
   if (env.HOLDFAST_CACHE_DIR) return env.HOLDFAST_CACHE_DIR;
-  return join(env.XDG_CACHE_HOME || join(env.HOME || homedir(), '.cache'), 'holdfast');
+  return join(env.XDG_CACHE_HOME || join(env.HOME || home(), '.cache'), 'holdfast');
+}
+
+function home(): string {
+  try {
+    return homedir();
+  } catch {
+    // A user id without an entry among the users, as containers have them.
+    throw new Error('this user has no home folder: set HOLDFAST_CACHE_DIR to where downloaded programs are kept');
+  }
 }
 
 /**

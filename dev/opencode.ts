@@ -53,7 +53,7 @@ export async function resolveOpenCode(
   };
 
   const name = await packageName();
-  const cached = join(cacheFolder(env), 'opencode', `${OPENCODE_VERSION}-${name}`, 'opencode');
+  const cacheFile = () => join(cacheFolder(env), 'opencode', `${OPENCODE_VERSION}-${name}`, 'opencode');
   const found =
     (await attempt('opencode on PATH', async () => {
       const path = await findOnPath('opencode', env);
@@ -61,10 +61,12 @@ export async function resolveOpenCode(
       return path;
     })) ??
     (await attempt('cache folder', async () => {
+      const cached = cacheFile();
       if (!(await isExecutable(cached))) throw new Error(`no ${cached}`);
       return cached;
     })) ??
     (await attempt(`the npm package ${name} ${OPENCODE_VERSION}`, async () => {
+      const cached = cacheFile();
       await installInto(cached, (folder) => downloadPackage(name, folder, env, onProgress));
       onProgress(`opencode ${OPENCODE_VERSION} is ready in ${cached}`);
       return cached;

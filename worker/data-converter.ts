@@ -1,5 +1,6 @@
 /** What a caller's `dataConverter` becomes for a worker: codecs that never throw on a message. */
 import type { DataConverter, Payload, PayloadCodec } from '@temporalio/common';
+import { decodeThrough } from '../log/decode.js';
 import { HoldfastError } from '../protocol/errors.js';
 
 /** A payload of no known encoding: the workflows' converter reads it as undecodable, and the message is dropped. */
@@ -10,21 +11,14 @@ const UNDECODABLE_PAYLOAD: Payload = {
 
 /**
  * A message that a codec cannot decode would fail every later workflow task, and queries and cancel with it. Each
- * payload is decoded by itself, so that one bad one harms no other.
+ * payload is decoded by itself, so that one bad one harms no other, and a codec that stumbles is asked again.
  */
 export function tolerant(codec: PayloadCodec): PayloadCodec {
   return {
     encode: (payloads, context) => codec.encode(payloads, context),
     decode: (payloads, context) =>
       Promise.all(
-        payloads.map(async (payload) => {
-          try {
-            const [decoded] = await codec.decode([payload], context);
-            return decoded ?? UNDECODABLE_PAYLOAD;
-          } catch {
-            return UNDECODABLE_PAYLOAD;
-          }
-        }),
+        payloads.map(async (payload) => (await decodeThrough(codec, payload, context)) ?? UNDECODABLE_PAYLOAD),
       ),
   };
 }

@@ -41,6 +41,12 @@ const core = proxyActivities<CoreActivities>({ taskQueue: WORKFLOW_QUEUE, startT
 
 /** Waits before attempt after attempt is tried again, in milliseconds. */
 const RETRY_MS = [0, 0, 1_000, 5_000, 15_000];
+/**
+ * A host that takes `watch` and falls silent again, so many times in a row and with nothing new in its log, is as good
+ * as gone. One that spoke for this many heartbeat timeouts starts anew: outages, each by itself, end nothing.
+ */
+const MAX_SILENCES = 8;
+const SOUND_TIMEOUTS = 4;
 /** Past this size the host is asked to roll over, whatever it counted itself. */
 const HISTORY_BYTES = 8 * 1024 * 1024;
 
@@ -187,6 +193,7 @@ class Life {
     const { attempt } = this.log.state;
     let outcome = await first;
     let asked = false;
+    let silences = 0;
     while (outcome.kind === 'suspect' || outcome.kind === 'superseded') {
       const { host, result, ending } = this.log.state;
       if (result !== undefined || ending !== undefined || host?.suspended) break;
@@ -199,9 +206,17 @@ class Life {
         outcome = { kind: 'settled', result: { how: 'lost', message, ...(untaken && { untaken }) } };
         break;
       }
-      outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool, this.start.pool.leaseMs);
+      const { heartbeatTimeoutMs, leaseMs } = this.start.pool;
+      const from = Date.now();
+      outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool, leaseMs);
       // A host that took it and fell silent later (the server was away once more) is suspected anew, not lost.
       asked = !(outcome.kind === 'suspect' && outcome.held);
+      const spoke = this.log.state.host?.lastBatch !== host.lastBatch;
+      silences = spoke || Date.now() - from > SOUND_TIMEOUTS * heartbeatTimeoutMs ? 0 : silences + 1;
+      if (asked || silences < MAX_SILENCES) continue;
+      // A host that still acts has until then to be done with its provider.
+      await sleep(leaseMs, { summary: 'its host falls silent again and again' });
+      asked = true;
     }
     this.holding = undefined;
     // Whoever was asked to roll over is gone; whoever comes next is asked anew.

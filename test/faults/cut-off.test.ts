@@ -8,7 +8,8 @@ import { WorkerProcess } from '../support/kill.js';
 import { expectWhole, recoveries } from '../support/log-checks.js';
 import { type Mark, marksFile } from '../support/marking-provider.js';
 
-const POOL = { heartbeatTimeoutMs: 3_000, leaseMs: 3_000, stopGraceMs: 300 };
+/** Wide enough that on a busy machine nobody who is well is taken for lost. */
+const POOL = { heartbeatTimeoutMs: 5_000, leaseMs: 5_000, stopGraceMs: 300 };
 
 let cluster: Cluster;
 let folder: string;
@@ -68,7 +69,7 @@ describe('a worker stopped past its lease and continued', () => {
     const continuedAt = Date.now();
     zombie.signal('SIGCONT');
     await expect
-      .poll(async () => of(zombie, await marks(id)).some(({ what }) => what === 'stop'), { timeout: 10_000 })
+      .poll(async () => of(zombie, await marks(id)).some(({ what }) => what === 'stop'), { timeout: 60_000 })
       .toBe(true);
     const events = await reading;
     expectWhole(events);
@@ -99,7 +100,7 @@ describe('a worker stopped past its lease and continued', () => {
     expect(events.at(-1)).toMatchObject({ type: 'run.failed', data: { code: 'PROVIDER_LOST' } });
     zombie.signal('SIGCONT');
     await expect
-      .poll(async () => of(zombie, await marks(id)).map(({ what }) => what), { timeout: 15_000 })
+      .poll(async () => of(zombie, await marks(id)).map(({ what }) => what), { timeout: 60_000 })
       .toEqual(expect.arrayContaining(['stop', 'cleanup']));
     expect((await marks(id)).filter(({ what }) => what === 'start')).toHaveLength(1);
     expect(await cluster.log(id)).toEqual(events);

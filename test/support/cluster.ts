@@ -33,6 +33,8 @@ const DELETE_AT_ONCE = {
 
 export interface ClusterOptions {
   readonly dbFile?: string;
+  /** Settings of the server; they win over those that the development server makes. */
+  readonly dynamicConfig?: Readonly<Record<string, string | number | boolean>>;
   readonly dataConverter?: DataConverter;
   readonly dynamicConfig?: Record<string, string | number | boolean>;
 }

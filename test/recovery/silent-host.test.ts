@@ -1,0 +1,118 @@
+/** Hosts that answer when they are looked for, and fall silent again: bounded, unless they have something to say. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
+import { announceProviders } from '../../worker/announce.js';
+import { providerQueue } from '../../workflows/messages.js';
+import { json } from '../messages/raw.js';
+import { Cluster } from '../support/cluster.js';
+import { expectWhole } from '../support/log-checks.js';
+
+const POOL = { heartbeatTimeoutMs: 500, leaseMs: 2_000, stopGraceMs: 500 };
+/** Of silences in a row; see workflows/execution.ts. */
+const BOUND = 8;
+
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await Cluster.start();
+  await cluster.worker();
+  const manifest: ProviderManifest = {
+    id: 'silent',
+    name: 'Silent',
+    version: '1',
+    protocolVersion: PROTOCOL_VERSION,
+    topologies: ['embedded'],
+    capabilities: {},
+  };
+  await announceProviders(cluster.temporal, [{ manifest, taskQueue: providerQueue('silent'), pool: POOL }]);
+});
+
+afterAll(async () => {
+  const compared = await cluster.compare();
+  await cluster.stop();
+  expect(compared.different).toEqual([]);
+  expect(compared.divergences).toBe(0);
+});
+
+/** Takes one task from the queue, shows one sign of life, and is never heard of again. */
+async function takeAndFallSilent(queue: string, signal = new AbortController().signal): Promise<boolean> {
+  const { workflowService: server } = cluster.temporal;
+  const { namespace } = cluster.server;
+  const poll = () => server.pollActivityTaskQueue({ namespace, taskQueue: { name: queue }, identity: 'silent' });
+  const task = await cluster.temporal
+    .withAbortSignal(signal, () => cluster.temporal.withDeadline(Date.now() + 30_000, poll))
+    .catch(() => undefined);
+  if (!task?.taskToken?.length) return false;
+  const { taskToken } = task;
+  await server
+    .recordActivityTaskHeartbeat({ namespace, taskToken, details: { payloads: [json('alive')] } })
+    .catch(() => undefined);
+  return true;
+}
+
+class SilentHost {
+  private batch = 0;
+
+  private constructor(
+    readonly id: string,
+    private readonly name: string,
+  ) {}
+
+  static async launch(name: string): Promise<SilentHost> {
+    const { id } = await cluster.start({ providerId: 'silent', config: {} });
+    const host = new SilentHost(id, name);
+    expect(await takeAndFallSilent(providerQueue('silent'))).toBe(true);
+    await cluster.handle(id).signal('announce', {
+      attempt: 1,
+      token: name,
+      queue: `${name}-host`,
+      watchQueue: `${name}-watch`,
+      providerVersion: '1',
+      capabilities: {},
+      effectiveConfig: {},
+      recovery: 'none',
+    });
+    await host.say([{ kind: 'started' }]);
+    return host;
+  }
+
+  async say(items: readonly object[]): Promise<void> {
+    this.batch += 1;
+    await cluster.handle(this.id).signal('append', { token: this.name, batch: this.batch, items });
+  }
+
+  lookedFor(signal?: AbortSignal): Promise<boolean> {
+    return takeAndFallSilent(`${this.name}-watch`, signal);
+  }
+
+  async ended(): Promise<boolean> {
+    return (await cluster.handle(this.id).describe()).status.name !== 'RUNNING';
+  }
+}
+
+describe('a host that takes every watch and falls silent again', () => {
+  it(`is given up after ${BOUND} times: PROVIDER_LOST, and nothing is looked for any more`, async () => {
+    const host = await SilentHost.launch('mute');
+    const over = new AbortController();
+    const end = cluster.client.waitForTerminal(host.id, { timeoutMs: 50_000 }).finally(() => over.abort());
+    let looked = 0;
+    while (!over.signal.aborted) if (await host.lookedFor(over.signal)) looked += 1;
+    expect((await end).state).toBe('failed');
+    expect(looked).toBe(BOUND);
+    const events = await cluster.log(host.id);
+    expectWhole(events);
+    expect(events.at(-1)).toMatchObject({ type: 'run.failed', data: { code: 'PROVIDER_LOST' } });
+  });
+
+  it('is kept for as long as its provider has something to say', async () => {
+    const host = await SilentHost.launch('slow');
+    for (let looked = 0; looked < BOUND + 2; looked++) {
+      expect(await host.lookedFor()).toBe(true);
+      await host.say([{ kind: 'text', text: `${looked} ` }]);
+    }
+    await host.say([{ kind: 'completed' }]);
+    const execution = await cluster.client.waitForTerminal(host.id, { timeoutMs: 30_000 });
+    expect(execution).toMatchObject({ state: 'succeeded', finalOutput: '0 1 2 3 4 5 6 7 8 9 ' });
+    await expect.poll(() => host.ended(), { timeout: 20_000 }).toBe(true);
+  });
+});
