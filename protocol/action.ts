@@ -1,8 +1,8 @@
 /** Requests to a person (approve, or give input) and the answers to them. */
 import { z } from 'zod';
+import { digestOf } from './digest.js';
 import { idSchema } from './ids.js';
 import { type Json, jsonObject, jsonValue } from './json.js';
-import { digestOf } from './sha256.js';
 import { valueProblem, valueSchemaProblem } from './value-schema.js';
 
 export const actionKindSchema = z.enum(['approval', 'input']);

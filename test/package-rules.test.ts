@@ -20,7 +20,7 @@ const manifest = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8')) as {
  * `proto` hold types that its client and its workflows share, so they go wherever one of these goes.
  */
 const RULES: Readonly<Record<string, { readonly may: readonly string[]; readonly pure?: true }>> = {
-  protocol: { may: [], pure: true },
+  protocol: { may: ['@noble/hashes'], pure: true },
   workflows: { may: ['protocol', '@temporalio/workflow', '@temporalio/common'], pure: true },
   log: {
     may: [

@@ -36,7 +36,6 @@ export interface ClusterOptions {
   /** Settings of the server; they win over those that the development server makes. */
   readonly dynamicConfig?: Readonly<Record<string, string | number | boolean>>;
   readonly dataConverter?: DataConverter;
-  readonly dynamicConfig?: Record<string, string | number | boolean>;
 }
 
 export class Cluster {
