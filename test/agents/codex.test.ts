@@ -111,7 +111,7 @@ describe.skipIf(folder === '')('Codex', () => {
       answer: () => ({ approved: false }),
     });
     await provider.run(ctx);
-    expect(ctx.native('acp.stop')).toMatchObject([{ reason: 'cancelled' }]);
+    expect(ctx.native('acp.stop')).toMatchObject([{ stopReason: 'cancelled' }]);
     expect(existsSync(join(workspace, 'proof.txt'))).toBe(false);
     await eventually(() => left().length === 0, 10_000);
   });
