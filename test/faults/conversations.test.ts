@@ -56,10 +56,13 @@ it('100 conversations of 5 turns at once keep the order in each, and all succeed
   console.log(`500 turns in ${((Date.now() - began) / 1000).toFixed(1)} s`);
 });
 
-it('a conversation of 10,000 turns stays small, and its next turn is quick', async () => {
+/** Some generations of runs; `HOLDFAST_TURNS=10000` takes minutes, and shows the same. */
+const TURNS = Number(process.env.HOLDFAST_TURNS ?? 3_000);
+
+it(`a conversation of ${TURNS} turns stays small, and its next turn is quick`, async () => {
   const conversationId = await conversation();
   const handle = cluster.handle(conversationId);
-  const [TURNS, BURST] = [10_000, 25];
+  const BURST = 25;
   const began = Date.now();
   // As executions say it: there, and ended, with a turn of 4 KiB. What the conversation sends them reaches nobody.
   const send = async (i: number): Promise<void> => {
@@ -82,7 +85,7 @@ it('a conversation of 10,000 turns stays small, and its next turn is quick', asy
   let runs = 0;
   for await (const _ of cluster.temporal.workflow.list({ query: `WorkflowId = 'default.${conversationId}'` }))
     runs += 1;
-  expect(runs).toBeGreaterThan(5);
+  expect(runs).toBeGreaterThanOrEqual(3);
   const described = await handle.describe();
   expect(described.historyLength).toBeLessThan(25_000);
   const { events } = await handle.fetchHistory();

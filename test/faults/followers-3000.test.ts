@@ -11,7 +11,7 @@ import type { Ended } from '../support/follower-process.js';
 const FOLLOWED = Number(process.env.HOLDFAST_FOLLOWED ?? 3_000);
 const AT_ONCE = 30;
 /** Executions of one measurement, and measurements of each kind. */
-const BATCH = 100;
+const BATCH = 60;
 const ROUNDS = 3;
 
 /** What a server has by itself; ours for development are raised. */
