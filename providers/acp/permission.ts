@@ -12,10 +12,10 @@ import {
 } from '../../protocol/action.js';
 import { clip, type Json, type JsonObject, jsonBytes } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
+import { boundJson } from '../process/bound.js';
 import type { Redactor } from '../process/redact.js';
 import { unlessAborted } from '../process/wait.js';
 import type { RunContext } from '../provider.js';
-import { boundJson } from './bound.js';
 import { isObject } from './message.js';
 
 /** An action may take 64 KiB: title and names stand beside the payload. */

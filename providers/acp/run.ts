@@ -4,6 +4,7 @@ import type { ContentBlock } from '@agentclientprotocol/sdk';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { Usage } from '../../protocol/execution.js';
 import { clip } from '../../protocol/json.js';
+import { TurnClock } from '../process/clock.js';
 import { Redactor } from '../process/redact.js';
 import { cleanText } from '../process/stderr-tail.js';
 import { settledWithin, unlessAborted } from '../process/wait.js';
@@ -14,7 +15,7 @@ import { type AcpConfig, chooseLaunch, type Launch, type ResolvedOptions } from 
 import { Permissions } from './permission.js';
 import { promptOf } from './prompt.js';
 import { openSession } from './session.js';
-import { promptTurn, TurnClock, turnEnd } from './turn.js';
+import { promptTurn, turnEnd } from './turn.js';
 import { SessionUpdates } from './updates.js';
 
 export const ACP_PROVIDER_VERSION = '1.0.0';

@@ -7,10 +7,10 @@ import { nativeNameProblem } from '../../protocol/event.js';
 import type { Usage } from '../../protocol/execution.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
+import { boundJson } from '../process/bound.js';
 import { type Redactor, TextGate } from '../process/redact.js';
 import { unlessAborted } from '../process/wait.js';
 import type { RunContext } from '../provider.js';
-import { boundJson } from './bound.js';
 import { isObject } from './message.js';
 
 /** Of one update; the rest of the contract's 128 KiB is for what stands around it. */

@@ -4,14 +4,14 @@ import { isAbsolute } from 'node:path';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { Usage } from '../../protocol/execution.js';
 import { clip } from '../../protocol/json.js';
-import { TurnClock } from '../acp/turn.js';
 import { promptText } from '../ai/prompt.js';
+import { TurnClock } from '../process/clock.js';
 import { describeExit } from '../process/exit.js';
 import { Redactor } from '../process/redact.js';
+import { type RunningProcess, startProcess } from '../process/spawn.js';
 import { cleanText } from '../process/stderr-tail.js';
 import { settledWithin, unlessAborted } from '../process/wait.js';
 import type { RunContext, RunResult } from '../provider.js';
-import { type Child, startChild } from './child.js';
 import type { CommandEvent } from './events.js';
 import { asHoldfastError, CommandFailure } from './failure.js';
 import { type CommandConfig, chooseLaunch, type Launch, type ResolvedOptions } from './options.js';
@@ -98,13 +98,13 @@ class CommandRun {
     };
   }
 
-  #start(): Child {
+  #start(): RunningProcess {
     const { command, args, env, passEnv, secretEnv } = this.launch.settings;
     const ids = {
       HOLDFAST_EXECUTION_ID: this.ctx.execution.id,
       HOLDFAST_CONVERSATION_ID: this.ctx.conversation.id,
     };
-    const child = startChild({
+    return startProcess({
       command,
       cwd: this.launch.cwd,
       env: { ...ids, ...env },
@@ -112,18 +112,13 @@ class CommandRun {
       ...(passEnv === undefined ? {} : { passEnv }),
       ...(secretEnv === undefined ? {} : { secretEnv }),
     });
-    if (!('error' in child)) return child;
-    throw new HoldfastError(
-      'PROVIDER_ERROR',
-      `command "${this.launch.name}" could not be started: ${child.error.message}`,
-    );
   }
 
-  async #giveInput(child: Child, prompt: string): Promise<void> {
+  async #giveInput(child: RunningProcess, prompt: string): Promise<void> {
     const { ctx, launch } = this;
     if (launch.settings.input === 'text') {
       await child.write(prompt);
-      return child.endInput();
+      return child.closeInput();
     }
     const { id: executionId, attempt } = ctx.execution;
     const line = { type: 'prompt', text: prompt, executionId, attempt, conversationId: ctx.conversation.id };
@@ -131,7 +126,7 @@ class CommandRun {
   }
 
   /** Resolves when the command is done. Rejects with what went wrong; resolves at once when it is to stop. */
-  async #end(child: Child, reading: Reading): Promise<void> {
+  async #end(child: RunningProcess, reading: Reading): Promise<void> {
     const { exitGraceMs } = this.options;
     const stopping = AbortSignal.any([this.ctx.signal, this.#broken.signal]);
     const first = await unlessAborted(
@@ -147,7 +142,7 @@ class CommandRun {
     if (first === undefined) return;
     if (first === 'expired') throw new CommandFailure(`took longer than ${this.#clock.limitMs} ms (timeoutMs)`);
     if (first !== 'exit') {
-      child.endInput();
+      child.closeInput();
       const exited = settledWithin(child.exited, exitGraceMs);
       if (!(await unlessAborted(exited, stopping))) {
         if (stopping.aborted || this.#result !== undefined) return;
