@@ -11,6 +11,7 @@
  * });
  */
 import { PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
+import { checkInstalled } from '../process/installed.js';
 import type { Provider } from '../provider.js';
 import { type AcpConfig, type AcpOptions, configSchema, type ResolvedOptions, resolveOptions } from './options.js';
 import { ACP_PROVIDER_VERSION, runAgent } from './run.js';
@@ -30,6 +31,10 @@ export function acpProvider(options: AcpOptions): Provider<AcpConfig> {
     manifest: manifestOf(resolved),
     config: configSchema(resolved),
     recovery: 'none',
+    start: async () => {
+      await checkInstalled('agents', resolved.agents, resolved.workspaces);
+      return undefined;
+    },
     run: (ctx) => runAgent(ctx, resolved),
   };
 }
@@ -45,7 +50,7 @@ function manifestOf(options: ResolvedOptions): ProviderManifest {
       'action.approval': 'native',
       'action.input': 'unsupported',
       'artifact.list': 'unsupported',
-      'conversation.continuity': 'unsupported',
+      'conversation.continuity': options.continuity === 'none' ? 'unsupported' : options.continuity,
       'event.replay': 'native',
       'event.streaming': 'native',
       'execution.cancel': 'native',

@@ -28,6 +28,12 @@ const optionsSchema = z
     agents: z.record(name, agentSchema).refine((agents) => Object.keys(agents).length > 0, 'names no agent'),
     /** Which agent a request gets that names none. Needed only when there are several. */
     defaultAgent: name.optional(),
+    /**
+     * `native`: executions of one conversation take turns and go on with the agent's own session, which every agent
+     * here has to be able to load; a lost one fails the turn. `degraded`: the same, but where a session cannot be gone
+     * on with, a fresh one is opened, on record. `none`: each execution has a session of its own, side by side.
+     */
+    continuity: z.enum(['native', 'degraded', 'none']).default('native'),
     /** Directories that requests may name. */
     workspaces: z.record(name, absolutePath).default({}),
     /** From the start of the process until its session is open. */
@@ -50,6 +56,7 @@ const optionsSchema = z
 /** What `acpProvider` takes. */
 export type AcpOptions = z.input<typeof optionsSchema>;
 export type ResolvedOptions = z.output<typeof optionsSchema>;
+export type Continuity = ResolvedOptions['continuity'];
 
 /** A request's `config`. */
 export interface AcpConfig {

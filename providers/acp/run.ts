@@ -11,6 +11,7 @@ import { settledWithin, unlessAborted } from '../process/wait.js';
 import type { RunContext, RunResult } from '../provider.js';
 import { AgentConnection } from './connection.js';
 import { AgentFailure, asHoldfastError } from './failure.js';
+import { ConversationMemory } from './memory.js';
 import { type AcpConfig, chooseLaunch, type Launch, type ResolvedOptions } from './options.js';
 import { Permissions } from './permission.js';
 import { promptOf } from './prompt.js';
@@ -101,17 +102,38 @@ async function converse(
   prompt: ContentBlock[],
 ): Promise<Usage> {
   const stopping = AbortSignal.any([ctx.signal, broken.signal]);
+  const { continuity } = options;
+  const memory = new ConversationMemory(continuity === 'none' ? undefined : ctx.conversation.session);
+  const previous = memory.session(launch.agent);
+  if (previous !== undefined && previous.place !== launch.place)
+    throw new HoldfastError(
+      'VALIDATION_ERROR',
+      `agent "${launch.agent}" works in the ${previous.place} in this conversation; name that one, or start another conversation`,
+    );
   const opening = openSession(agent, updates, {
     cwd: launch.cwd,
     mode: ctx.config.mode,
+    continuity,
+    previous: previous?.id,
     clientVersion: ACP_PROVIDER_VERSION,
   });
-  const sessionId = await withinStart(opening, options.startTimeoutMs, stopping);
-  if (sessionId === undefined) return {};
-  await unlessAborted(ctx.setSession({ sessionId, agent: launch.agent }), stopping);
+  const session = await withinStart(opening, options.startTimeoutMs, stopping);
+  if (session === undefined) return {};
+  if (session.continued) updates.spent(previous?.costUsd ?? 0);
+  const handOn = async (): Promise<void> => {
+    if (continuity === 'none') return;
+    const { costUsd = session.continued ? previous?.costUsd : undefined } = updates;
+    memory.remember(launch.agent, {
+      id: session.id,
+      place: launch.place,
+      ...(costUsd === undefined ? {} : { costUsd }),
+    });
+    await unlessAborted(ctx.setSession(memory.toJson()), stopping);
+  };
+  await handOn();
   if (stopping.aborted) return {};
   const response = await promptTurn(agent, {
-    sessionId,
+    sessionId: session.id,
     prompt,
     clock,
     signal: stopping,
@@ -119,13 +141,14 @@ async function converse(
     closePermissions: () => permissions.close(),
   });
   if (stopping.aborted) return {};
+  if (updates.costUsd !== undefined) await handOn();
   const { stopReason, usage, remark } = turnEnd(response, permissions.rejectedLast);
   if (remark !== undefined) await updates.note('acp.stop', { stopReason, message: remark });
   return usage;
 }
 
 /** What `opening` comes to; undefined when the run is stopped before. */
-async function withinStart(opening: Promise<string>, ms: number, signal: AbortSignal): Promise<string | undefined> {
+async function withinStart<T>(opening: Promise<T>, ms: number, signal: AbortSignal): Promise<T | undefined> {
   const opened = unlessAborted(opening, signal);
   if (await settledWithin(opened, ms)) return opened;
   opened.catch(() => {});

@@ -35,6 +35,8 @@ export class SessionUpdates {
   #sessionId: string | undefined;
   #replaying = false;
   #costUsd: number | undefined;
+  /** Of `costUsd`, what was spent in earlier turns. */
+  #spentUsd = 0;
   /** Of the message whose text came last, where the agent names its messages. */
   #messageId: unknown;
   /** One update after the other, whoever hands them in. */
@@ -50,9 +52,16 @@ export class SessionUpdates {
     return this.#sessionId;
   }
 
-  /** What the agent says the session has cost, in US dollars. */
+  /** What the agent says the whole session has cost, in US dollars. */
+  get costUsd(): number | undefined {
+    return this.#costUsd;
+  }
+
+  /** What this turn has cost. A sum below the one before was begun anew, by an agent that was started again. */
   get usage(): Usage {
-    return this.#costUsd === undefined ? {} : { costUsd: this.#costUsd };
+    const all = this.#costUsd;
+    if (all === undefined) return {};
+    return { costUsd: all < this.#spentUsd ? all : all - this.#spentUsd };
   }
 
   /** The title that a tool call had in an earlier update. */
@@ -63,6 +72,11 @@ export class SessionUpdates {
   /** Until `open`, what arrives is an earlier turn told again, and does not enter the log. */
   replay(): void {
     this.#replaying = true;
+  }
+
+  /** What the session had cost, in US dollars, before this turn. */
+  spent(costUsd: number): void {
+    this.#spentUsd = costUsd;
   }
 
   /** From now on the updates of this session are ours; those that came before its id was known follow at once. */

@@ -11,6 +11,7 @@
  * });
  */
 import { type CapabilityLevel, PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
+import { checkInstalled } from '../process/installed.js';
 import type { Provider } from '../provider.js';
 import {
   type CommandConfig,
@@ -38,6 +39,10 @@ export function commandProvider(options: CommandOptions): Provider<CommandConfig
     manifest: manifestOf(resolved),
     config: configSchema(resolved),
     recovery: 'none',
+    start: async () => {
+      await checkInstalled('commands', resolved.commands, resolved.workspaces);
+      return undefined;
+    },
     run: (ctx) => runCommand(ctx, resolved),
   };
 }

@@ -165,10 +165,11 @@ test('what a loaded session tells again is not logged, what comes after it is', 
     onNoise: () => {},
     onUnknown: () => {},
   });
-  const session = await openSession(agent, updates, { cwd: '/', previous: 'ses_earlier', clientVersion: '1' });
-  expect(session).toBe('ses_earlier');
+  const options = { cwd: '/', previous: 'ses_earlier', continuity: 'native', clientVersion: '1' } as const;
+  const session = await openSession(agent, updates, options);
+  expect(session).toEqual({ id: 'ses_earlier', continued: true });
   await updates.accept({
-    sessionId: session,
+    sessionId: session.id,
     update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'new' } },
   });
   await agent.stop();

@@ -14,7 +14,9 @@ describe('a turn', () => {
     const result = await provider.run(ctx);
     expect(ctx.text).toBe('You said: hi there');
     expect(result).toEqual({ usage: { inputTokens: 11, outputTokens: 7 } });
-    expect(ctx.sessions).toEqual([{ sessionId: 'ses_fixture', agent: 'fixture' }]);
+    expect(ctx.sessions).toEqual([
+      { agents: { fixture: { id: 'ses_fixture', place: 'directory of agent "fixture"' } } },
+    ]);
     expect(left()).toEqual([]);
   });
 

@@ -58,6 +58,7 @@ export class TestContext<C = unknown> implements RunContext<C> {
     this.input = options.input === undefined ? 'hello' : options.input;
     this.config = options.config ?? ({} as C);
     this.conversation = {
+      tenant: 'default',
       id: 'conv_test',
       transcript: options.transcript ?? [],
       ...(options.session === undefined ? {} : { session: options.session }),
