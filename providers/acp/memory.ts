@@ -1,6 +1,6 @@
 /**
- * What a conversation remembers between its turns: the native session with each agent, kept by the runtime as the
- * conversation's session reference of this provider.
+ * What a conversation remembers between its turns: the native session with each agent, and answers that stand for all of
+ * it. The runtime keeps it, as the conversation's session reference of this provider.
  */
 import { z } from 'zod';
 import { type Json, jsonBytes, throughJson } from '../../protocol/json.js';
@@ -18,15 +18,22 @@ export type RememberedSession = z.infer<typeof sessionSchema>;
 const memorySchema = z.object({
   /** By agent; the one that was used last stands last. */
   agents: z.record(z.string(), sessionSchema).default({}),
+  /** By question; the newest stands last. */
+  answers: z.record(z.string(), z.boolean()).default({}),
 });
+
+/** Answers that stand for the conversation. */
+const MAX_ANSWERS = 64;
 
 export class ConversationMemory {
   readonly #agents: Map<string, RememberedSession>;
+  readonly #answers: Map<string, boolean>;
 
   /** Takes what an earlier turn handed on. What it cannot read counts as nothing. */
   constructor(kept: Json | undefined) {
     const parsed = memorySchema.safeParse(kept);
     this.#agents = new Map(Object.entries(parsed.success ? parsed.data.agents : {}));
+    this.#answers = new Map(Object.entries(parsed.success ? parsed.data.answers : {}));
   }
 
   session(agent: string): RememberedSession | undefined {
@@ -38,11 +45,26 @@ export class ConversationMemory {
     this.#agents.set(agent, session);
   }
 
-  /** What to hand on: within the runtime's bound, without the agents that were used longest ago if it must be. */
+  answerOf(question: string): boolean | undefined {
+    return this.#answers.get(question);
+  }
+
+  answer(question: string, approved: boolean): void {
+    this.#answers.delete(question);
+    this.#answers.set(question, approved);
+  }
+
+  /** What to hand on: within the runtime's bound, without the oldest answers and then sessions if it must be. */
   toJson(): Json {
     const agents = [...this.#agents];
-    const json = (): Json => throughJson({ agents: Object.fromEntries(agents) }) as unknown as Json;
-    while (agents.length > 1 && jsonBytes(json()) > MAX_SESSION_BYTES) agents.shift();
+    const answers = [...this.#answers].slice(-MAX_ANSWERS);
+    const json = (): Json =>
+      throughJson({
+        agents: Object.fromEntries(agents),
+        ...(answers.length === 0 ? {} : { answers: Object.fromEntries(answers) }),
+      }) as unknown as Json;
+    while (jsonBytes(json()) > MAX_SESSION_BYTES && (answers.length > 0 || agents.length > 1))
+      (answers.length > 0 ? answers : agents).shift();
     return json();
   }
 }

@@ -5,6 +5,8 @@
 import { z } from 'zod';
 import { HoldfastError } from '../../protocol/errors.js';
 import { idSchema } from '../../protocol/ids.js';
+import { scopeSchema } from '../policy/remembered.js';
+import { policySchema } from '../policy/rules.js';
 import {
   absolutePath,
   checkedOptions,
@@ -34,6 +36,10 @@ const optionsSchema = z
      * on with, a fresh one is opened, on record. `none`: each execution has a session of its own, side by side.
      */
     continuity: z.enum(['native', 'degraded', 'none']).default('native'),
+    /** Rules that answer permission requests before a person is asked. Deny wins; what no rule allows is asked. */
+    policy: policySchema.default([]),
+    /** For how long a person's answer may stand beyond once, if its `metadata.scope` says so. */
+    scopes: z.array(scopeSchema).default(['execution', 'conversation']),
     /** Directories that requests may name. */
     workspaces: z.record(name, absolutePath).default({}),
     /** From the start of the process until its session is open. */
@@ -49,9 +55,12 @@ const optionsSchema = z
       .max(256 * MIB)
       .default(32 * MIB),
   })
-  .superRefine(({ agents, defaultAgent, workspaces }, ctx) =>
-    checkPlaces(ctx, { list: 'agents', fallback: 'defaultAgent' }, agents, defaultAgent, workspaces),
-  );
+  .superRefine(({ agents, defaultAgent, workspaces, policy }, ctx) => {
+    checkPlaces(ctx, { list: 'agents', fallback: 'defaultAgent' }, agents, defaultAgent, workspaces);
+    for (const [index, { agent }] of policy.entries())
+      if (agent !== undefined && !Object.hasOwn(agents, agent))
+        ctx.addIssue({ code: 'custom', path: ['policy', index, 'agent'], message: `"${agent}" is not in "agents"` });
+  });
 
 /** What `acpProvider` takes. */
 export type AcpOptions = z.input<typeof optionsSchema>;

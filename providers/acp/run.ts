@@ -4,6 +4,7 @@ import type { ContentBlock } from '@agentclientprotocol/sdk';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { Usage } from '../../protocol/execution.js';
 import { clip } from '../../protocol/json.js';
+import { rulesOf } from '../policy/rules.js';
 import { TurnClock } from '../process/clock.js';
 import { Redactor } from '../process/redact.js';
 import { cleanText } from '../process/stderr-tail.js';
@@ -11,6 +12,7 @@ import { settledWithin, unlessAborted } from '../process/wait.js';
 import type { RunContext, RunResult } from '../provider.js';
 import { AgentConnection } from './connection.js';
 import { AgentFailure, asHoldfastError } from './failure.js';
+import { Judge } from './judge.js';
 import { ConversationMemory } from './memory.js';
 import { type AcpConfig, chooseLaunch, type Launch, type ResolvedOptions } from './options.js';
 import { Permissions } from './permission.js';
@@ -65,6 +67,7 @@ interface Run {
   readonly updates: SessionUpdates;
   readonly permissions: Permissions;
   readonly clock: TurnClock;
+  readonly memory: ConversationMemory;
   /** Aborts, with the error, when the runtime itself cannot go on. */
   readonly broken: AbortController;
 }
@@ -73,9 +76,27 @@ function connect(ctx: RunContext<AcpConfig>, options: ResolvedOptions, launch: L
   const updates = new SessionUpdates(ctx, redactor);
   const clock = new TurnClock(options.turnTimeoutMs);
   const broken = new AbortController();
+  const memory = new ConversationMemory(options.continuity === 'none' ? undefined : ctx.conversation.session);
+  const judge = new Judge({
+    agent: launch.agent,
+    workspace: launch.cwd,
+    rules: rulesOf(options.policy),
+    // Without turns there is no conversation to remember an answer for.
+    scopes: options.scopes.filter((scope) => scope === 'execution' || options.continuity !== 'none'),
+    conversation: {
+      answerOf: (question) => memory.answerOf(question),
+      remember: async (question, approved) => {
+        memory.answer(question, approved);
+        await handOn(ctx, options, memory);
+      },
+    },
+    toolKind: (id) => updates.kind(id),
+    note: (name, data) => updates.note(name, data),
+  });
   const permissions = new Permissions({
     ctx,
     redactor,
+    judge,
     sessionId: () => updates.sessionId,
     toolTitle: (id) => updates.title(id),
     onWaiting: (waiting) => clock.pause(waiting),
@@ -91,19 +112,18 @@ function connect(ctx: RunContext<AcpConfig>, options: ResolvedOptions, launch: L
       ctx.log('debug', 'the agent called a method that is not spoken here', { method: clip(method, 200) });
     },
   });
-  return { launch, agent, updates, permissions, clock, broken };
+  return { launch, agent, updates, permissions, clock, memory, broken };
 }
 
 /** Session and turn. Resolves early, with nothing, when the run is to stop. Rejects with what went wrong. */
 async function converse(
   ctx: RunContext<AcpConfig>,
   options: ResolvedOptions,
-  { launch, agent, updates, permissions, clock, broken }: Run,
+  { launch, agent, updates, permissions, clock, memory, broken }: Run,
   prompt: ContentBlock[],
 ): Promise<Usage> {
   const stopping = AbortSignal.any([ctx.signal, broken.signal]);
   const { continuity } = options;
-  const memory = new ConversationMemory(continuity === 'none' ? undefined : ctx.conversation.session);
   const previous = memory.session(launch.agent);
   if (previous !== undefined && previous.place !== launch.place)
     throw new HoldfastError(
@@ -120,17 +140,13 @@ async function converse(
   const session = await withinStart(opening, options.startTimeoutMs, stopping);
   if (session === undefined) return {};
   if (session.continued) updates.spent(previous?.costUsd ?? 0);
-  const handOn = async (): Promise<void> => {
-    if (continuity === 'none') return;
+  const keep = async (): Promise<void> => {
     const { costUsd = session.continued ? previous?.costUsd : undefined } = updates;
-    memory.remember(launch.agent, {
-      id: session.id,
-      place: launch.place,
-      ...(costUsd === undefined ? {} : { costUsd }),
-    });
-    await unlessAborted(ctx.setSession(memory.toJson()), stopping);
+    const cost = costUsd === undefined ? {} : { costUsd };
+    memory.remember(launch.agent, { id: session.id, place: launch.place, ...cost });
+    await handOn(ctx, options, memory);
   };
-  await handOn();
+  await keep();
   if (stopping.aborted) return {};
   const response = await promptTurn(agent, {
     sessionId: session.id,
@@ -141,10 +157,19 @@ async function converse(
     closePermissions: () => permissions.close(),
   });
   if (stopping.aborted) return {};
-  if (updates.costUsd !== undefined) await handOn();
+  if (updates.costUsd !== undefined) await keep();
   const { stopReason, usage, remark } = turnEnd(response, permissions.rejectedLast);
   if (remark !== undefined) await updates.note('acp.stop', { stopReason, message: remark });
   return usage;
+}
+
+/** Hands on what the next turn needs. Without turns there is nobody to hand it to. */
+async function handOn(
+  ctx: RunContext<AcpConfig>,
+  { continuity }: ResolvedOptions,
+  memory: ConversationMemory,
+): Promise<void> {
+  if (continuity !== 'none') await unlessAborted(ctx.setSession(memory.toJson()), ctx.signal);
 }
 
 /** What `opening` comes to; undefined when the run is stopped before. */

@@ -17,8 +17,8 @@ import { isObject } from './message.js';
 const MAX_UPDATE_BYTES = 100 * KIB;
 /** Updates that may come before we know our session's id. */
 const MAX_EARLY = 256;
-/** Tool calls whose titles are remembered. */
-const MAX_TITLES = 1000;
+/** Tool calls that are remembered. */
+const MAX_TOOL_CALLS = 1000;
 
 /** The updates that are streamed text: a secret may be cut in two by them. */
 const STREAMED = ['agent_message_chunk', 'agent_thought_chunk'] as const;
@@ -30,7 +30,7 @@ export class SessionUpdates {
   readonly #sink: EventSink;
   readonly #redactor: Redactor;
   readonly #gates: Record<Streamed, TextGate>;
-  readonly #titles = new Map<string, string>();
+  readonly #toolCalls = new Map<string, { readonly title?: string; readonly kind?: string }>();
   readonly #early: Record<string, unknown>[] = [];
   #sessionId: string | undefined;
   #replaying = false;
@@ -66,7 +66,12 @@ export class SessionUpdates {
 
   /** The title that a tool call had in an earlier update. */
   title(toolCallId: string): string | undefined {
-    return this.#titles.get(toolCallId);
+    return this.#toolCalls.get(toolCallId)?.title;
+  }
+
+  /** The kind that it had. */
+  kind(toolCallId: string): string | undefined {
+    return this.#toolCalls.get(toolCallId)?.kind;
   }
 
   /** Until `open`, what arrives is an earlier turn told again, and does not enter the log. */
@@ -106,11 +111,11 @@ export class SessionUpdates {
     return this.#inTurn(() => this.#flush());
   }
 
-  /** Emits an observation of this provider's own. */
+  /** Emits an observation of this provider's own, without secrets. */
   note(name: string, data: JsonObject): Promise<void> {
     return this.#inTurn(async () => {
       await this.#flush();
-      await this.#event(name, data);
+      await this.#event(name, this.#redactor.data(data) as JsonObject);
     });
   }
 
@@ -192,10 +197,14 @@ export class SessionUpdates {
   }
 
   #remember(update: Record<string, unknown>): void {
-    const { toolCallId, title, cost } = update;
-    if (typeof toolCallId === 'string' && typeof title === 'string' && title !== '') {
-      if (this.#titles.size >= MAX_TITLES) this.#titles.clear();
-      this.#titles.set(toolCallId, title.slice(0, 4000));
+    const { toolCallId, title, kind, cost } = update;
+    if (typeof toolCallId === 'string') {
+      if (this.#toolCalls.size >= MAX_TOOL_CALLS) this.#toolCalls.clear();
+      this.#toolCalls.set(toolCallId, {
+        ...this.#toolCalls.get(toolCallId),
+        ...(typeof title === 'string' && title !== '' ? { title: title.slice(0, 4000) } : {}),
+        ...(typeof kind === 'string' ? { kind: kind.slice(0, 100) } : {}),
+      });
     }
     if (update.sessionUpdate === 'usage_update' && isObject(cost) && cost.currency === 'USD') {
       if (typeof cost.amount === 'number' && cost.amount >= 0) this.#costUsd = cost.amount;
