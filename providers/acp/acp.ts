@@ -21,8 +21,8 @@ export type { AcpConfig, AcpOptions } from './options.js';
 /**
  * A provider for the agents that `options` names. Throws `VALIDATION_ERROR` when they are wrong.
  *
- * An execution's `input` is a string, `{ text }` or `{ prompt: [{ type: 'text', text }, …] }`; its `config` names an
- * agent, a workspace and a mode (`AcpConfig`). A failure of the agent is a `PROVIDER_ERROR` that says what happened
+ * An execution's `input` is a string, `{ text }` or `{ prompt: [block, …] }` with text, images and files of the
+ * workspace; its `config` names an agent, a workspace, a mode and MCP servers (`AcpConfig`). A failure of the agent is a `PROVIDER_ERROR` that says what happened
  * and ends with the last of its standard error.
  */
 export function acpProvider(options: AcpOptions): Provider<AcpConfig> {
@@ -49,16 +49,20 @@ function manifestOf(options: ResolvedOptions): ProviderManifest {
     capabilities: {
       'action.approval': 'native',
       'action.input': 'unsupported',
-      'artifact.list': 'unsupported',
+      'artifact.list': options.artifacts.files || options.artifacts.diffs ? 'native' : 'unsupported',
       'conversation.continuity': options.continuity === 'none' ? 'unsupported' : options.continuity,
       'event.replay': 'native',
       'event.streaming': 'native',
       'execution.cancel': 'native',
-      'extension.mcp': 'unsupported',
+      'extension.mcp': Object.keys(options.mcpServers).length > 0 ? 'native' : 'unsupported',
       'extension.sandbox': 'unsupported',
       'extension.skills': 'unsupported',
       'extension.subagents': 'unsupported',
     },
-    metadata: { agents: Object.keys(options.agents), workspaces: Object.keys(options.workspaces) },
+    metadata: {
+      agents: Object.keys(options.agents),
+      workspaces: Object.keys(options.workspaces),
+      mcpServers: Object.keys(options.mcpServers),
+    },
   };
 }

@@ -20,8 +20,25 @@ import {
   onePlace,
   pickOf,
 } from '../process/options.js';
+import { uriTemplate } from '../workspace/uri.js';
+import { mcpServerSchema } from './mcp.js';
 
-const agentSchema = z.strictObject(harnessFields).refine(onePlace, ONE_PLACE);
+const agentSchema = z
+  .strictObject({
+    ...harnessFields,
+    /** MCP servers of a request that names none, from `mcpServers`. */
+    mcpServers: z.array(name).optional(),
+  })
+  .refine(onePlace, ONE_PLACE);
+
+const artifactsSchema = z.strictObject({
+  /** Each file that a tool of the agent wrote, as it is at the end of the turn. */
+  files: z.boolean().default(false),
+  /** Each diff that the agent reported. */
+  diffs: z.boolean().default(false),
+  /** Where they are to be fetched; by default the file on its host. */
+  uri: uriTemplate.optional(),
+});
 
 const optionsSchema = z
   .strictObject({
@@ -36,6 +53,16 @@ const optionsSchema = z
      * on with, a fresh one is opened, on record. `none`: each execution has a session of its own, side by side.
      */
     continuity: z.enum(['native', 'degraded', 'none']).default('native'),
+    /** MCP servers that agents get with their session, by name. */
+    mcpServers: z.record(name, mcpServerSchema).default({}),
+    /** Of one file that a prompt carries. */
+    maxAttachmentBytes: z
+      .int()
+      .min(1)
+      .max(64 * MIB)
+      .default(10 * MIB),
+    /** What becomes an artifact's descriptor. */
+    artifacts: artifactsSchema.prefault({}),
     /** Rules that answer permission requests before a person is asked. Deny wins; what no rule allows is asked. */
     policy: policySchema.default([]),
     /** For how long a person's answer may stand beyond once, if its `metadata.scope` says so. */
@@ -55,8 +82,14 @@ const optionsSchema = z
       .max(256 * MIB)
       .default(32 * MIB),
   })
-  .superRefine(({ agents, defaultAgent, workspaces, policy }, ctx) => {
+  .superRefine(({ agents, defaultAgent, workspaces, policy, mcpServers }, ctx) => {
     checkPlaces(ctx, { list: 'agents', fallback: 'defaultAgent' }, agents, defaultAgent, workspaces);
+    for (const [key, agent] of Object.entries(agents))
+      for (const [index, server] of (agent.mcpServers ?? []).entries())
+        if (!Object.hasOwn(mcpServers, server)) {
+          const path = ['agents', key, 'mcpServers', index];
+          ctx.addIssue({ code: 'custom', path, message: `"${server}" is not in "mcpServers"` });
+        }
     for (const [index, { agent }] of policy.entries())
       if (agent !== undefined && !Object.hasOwn(agents, agent))
         ctx.addIssue({ code: 'custom', path: ['policy', index, 'agent'], message: `"${agent}" is not in "agents"` });
@@ -75,6 +108,8 @@ export interface AcpConfig {
   workspace?: string | undefined;
   /** One of the modes that the agent offers, e.g. `plan`. */
   mode?: string | undefined;
+  /** Configured MCP servers; without it those of the agent's configuration. */
+  mcpServers?: string[] | undefined;
 }
 
 /** Checks the worker's configuration. Throws `VALIDATION_ERROR` that names each wrong place. */
@@ -86,11 +121,16 @@ export function resolveOptions(options: AcpOptions): ResolvedOptions {
 export function configSchema(options: ResolvedOptions): z.ZodType<AcpConfig> {
   const agents = Object.keys(options.agents);
   const workspaces = Object.keys(options.workspaces);
+  const servers = Object.keys(options.mcpServers);
   const needsAgent = options.defaultAgent === undefined && agents.length > 1;
   return z.strictObject({
     agent: needsAgent ? z.enum(agents) : z.enum(agents).optional(),
     workspace: pickOf(workspaces, 'workspaces'),
     mode: z.string().min(1).max(200).optional(),
+    mcpServers:
+      servers.length === 0
+        ? z.never('there are no MCP servers to choose from').optional()
+        : z.array(z.enum(servers)).max(100).optional(),
   });
 }
 
@@ -101,6 +141,8 @@ export interface Launch {
   readonly cwd: string;
   /** For messages: `workspace "repo"`, never the path. */
   readonly place: string;
+  /** For addresses of what is in it. */
+  readonly workspace: string;
 }
 
 /** Looks up what a request named. Throws `VALIDATION_ERROR` for a name that is not there or is missing. */
@@ -109,12 +151,12 @@ export function chooseLaunch(options: ResolvedOptions, config: AcpConfig): Launc
   const workspace = config.workspace ?? settings.workspace;
   if (workspace === undefined) {
     if (settings.cwd !== undefined)
-      return { agent, settings, cwd: settings.cwd, place: `directory of agent "${agent}"` };
+      return { agent, settings, cwd: settings.cwd, place: `directory of agent "${agent}"`, workspace: agent };
     throw invalid(`name a "workspace" in "config": ${Object.keys(options.workspaces).join(', ')}`);
   }
   const cwd = Object.hasOwn(options.workspaces, workspace) ? options.workspaces[workspace] : undefined;
   if (cwd === undefined) throw invalid(`there is no workspace ${JSON.stringify(workspace)}`);
-  return { agent, settings, cwd, place: `workspace "${workspace}"` };
+  return { agent, settings, cwd, place: `workspace "${workspace}"`, workspace };
 }
 
 function invalid(message: string): HoldfastError {

@@ -13,13 +13,15 @@ import type { RunContext, RunResult } from '../provider.js';
 import { AgentConnection } from './connection.js';
 import { AgentFailure, asHoldfastError } from './failure.js';
 import { Judge } from './judge.js';
+import { chooseServers } from './mcp.js';
 import { ConversationMemory } from './memory.js';
 import { type AcpConfig, chooseLaunch, type Launch, type ResolvedOptions } from './options.js';
 import { Permissions } from './permission.js';
-import { promptOf } from './prompt.js';
-import { openSession } from './session.js';
+import { neededFor, promptOf, readPrompt } from './prompt.js';
+import { openSession, type SessionOptions } from './session.js';
 import { promptTurn, turnEnd } from './turn.js';
 import { SessionUpdates } from './updates.js';
+import { Written } from './written.js';
 
 export const ACP_PROVIDER_VERSION = '1.0.0';
 /** Lines of noise that are shown in the log, each with its beginning. */
@@ -27,18 +29,20 @@ const NOISE_SAMPLES = 3;
 
 /** See `acpProvider`. Settles when nothing of the agent is left. */
 export async function runAgent(ctx: RunContext<AcpConfig>, options: ResolvedOptions): Promise<RunResult> {
-  const prompt = promptOf(ctx.input);
+  const blocks = promptOf(ctx.input);
   const launch = chooseLaunch(options, ctx.config);
   await checkDirectory(launch);
+  const prompt = await readPrompt(blocks, launch.cwd, options.maxAttachmentBytes);
+  const servers = chooseServers(options.mcpServers, ctx.config.mcpServers ?? launch.settings.mcpServers ?? []);
   if (ctx.signal.aborted) return {};
 
   const { secretEnv = {}, secrets = [] } = launch.settings;
-  const redactor = new Redactor([...Object.values(secretEnv), ...secrets]);
+  const redactor = new Redactor([...Object.values(secretEnv), ...secrets, ...servers.secrets]);
   const run = connect(ctx, options, launch, redactor);
   let usage: Usage = {};
   let failure: unknown;
   try {
-    usage = await converse(ctx, options, run, prompt);
+    usage = await converse(ctx, options, run, { prompt, needs: neededFor(blocks), mcpServers: servers.wire });
   } catch (error) {
     failure = error;
   }
@@ -46,6 +50,7 @@ export async function runAgent(ctx: RunContext<AcpConfig>, options: ResolvedOpti
   const report = await run.agent.stop();
   try {
     await run.updates.finish();
+    if (!ctx.signal.aborted) await run.written.publish(ctx, redactor);
   } catch (error) {
     failure ??= error;
   }
@@ -65,6 +70,7 @@ interface Run {
   readonly launch: Launch;
   readonly agent: AgentConnection;
   readonly updates: SessionUpdates;
+  readonly written: Written;
   readonly permissions: Permissions;
   readonly clock: TurnClock;
   readonly memory: ConversationMemory;
@@ -73,7 +79,8 @@ interface Run {
 }
 
 function connect(ctx: RunContext<AcpConfig>, options: ResolvedOptions, launch: Launch, redactor: Redactor): Run {
-  const updates = new SessionUpdates(ctx, redactor);
+  const written = new Written({ ...options.artifacts, folder: launch.cwd, workspace: launch.workspace });
+  const updates = new SessionUpdates(ctx, redactor, (update) => written.observe(update));
   const clock = new TurnClock(options.turnTimeoutMs);
   const broken = new AbortController();
   const memory = new ConversationMemory(options.continuity === 'none' ? undefined : ctx.conversation.session);
@@ -112,7 +119,12 @@ function connect(ctx: RunContext<AcpConfig>, options: ResolvedOptions, launch: L
       ctx.log('debug', 'the agent called a method that is not spoken here', { method: clip(method, 200) });
     },
   });
-  return { launch, agent, updates, permissions, clock, memory, broken };
+  return { launch, agent, updates, written, permissions, clock, memory, broken };
+}
+
+/** What a run asks of the agent. */
+interface Asked extends Pick<SessionOptions, 'needs' | 'mcpServers'> {
+  readonly prompt: ContentBlock[];
 }
 
 /** Session and turn. Resolves early, with nothing, when the run is to stop. Rejects with what went wrong. */
@@ -120,7 +132,7 @@ async function converse(
   ctx: RunContext<AcpConfig>,
   options: ResolvedOptions,
   { launch, agent, updates, permissions, clock, memory, broken }: Run,
-  prompt: ContentBlock[],
+  { prompt, needs, mcpServers }: Asked,
 ): Promise<Usage> {
   const stopping = AbortSignal.any([ctx.signal, broken.signal]);
   const { continuity } = options;
@@ -133,6 +145,8 @@ async function converse(
   const opening = openSession(agent, updates, {
     cwd: launch.cwd,
     mode: ctx.config.mode,
+    mcpServers,
+    needs,
     continuity,
     previous: previous?.id,
     clientVersion: ACP_PROVIDER_VERSION,

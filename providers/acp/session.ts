@@ -2,14 +2,21 @@
 import * as acp from '@agentclientprotocol/sdk';
 import { HoldfastError } from '../../protocol/errors.js';
 import { AgentFailure } from './failure.js';
+import { serverProblem, type WireServer } from './mcp.js';
 import { isObject } from './message.js';
 import type { Continuity } from './options.js';
+import type { PromptCapability } from './prompt.js';
 import type { SessionUpdates } from './updates.js';
 
 /** Of a session's id: it is kept as the conversation's session, in at most 4 KiB. */
 const MAX_SESSION_ID = 1000;
 /** ACP's code for "log in first": that says nothing about the session. */
 const AUTH_REQUIRED = -32000;
+
+const NOT_TAKEN: Readonly<Record<PromptCapability, string>> = {
+  image: 'images (no "promptCapabilities.image")',
+  embeddedContext: 'files along with a prompt (no "promptCapabilities.embeddedContext"); name them as resource_link',
+};
 
 export interface Requester {
   request(method: string, params: unknown): Promise<unknown>;
@@ -19,6 +26,9 @@ export interface SessionOptions {
   /** Absolute path. */
   readonly cwd: string;
   readonly mode?: string | undefined;
+  readonly mcpServers: readonly WireServer[];
+  /** What the prompt holds that not every agent takes. */
+  readonly needs: readonly PromptCapability[];
   /** `native`: the agent has to be able to go on with a session, and a lost one is a failure. */
   readonly continuity: Continuity;
   /** The session of an earlier turn; what the agent tells of it again is not logged. */
@@ -57,10 +67,15 @@ export async function openSession(
     throw new AgentFailure(
       'cannot go on with earlier sessions (no "loadSession"); set "continuity" to "degraded" or "none"',
     );
+  const servers = serverProblem(options.mcpServers, capabilities.mcpCapabilities);
+  if (servers !== undefined) throw new AgentFailure(servers);
+  const takes = isObject(capabilities.promptCapabilities) ? capabilities.promptCapabilities : {};
+  const not = options.needs.find((each) => takes[each] !== true);
+  if (not !== undefined) throw new HoldfastError('VALIDATION_ERROR', `the agent takes no ${NOT_TAKEN[not]}`);
 
-  const { cwd, previous } = options;
+  const { cwd, previous, mcpServers } = options;
   const loaded = previous === undefined ? undefined : await load(agent, updates, capabilities, previous, options);
-  const answer = loaded ?? (await agent.request(methods.session.new, { cwd, mcpServers: [] }));
+  const answer = loaded ?? (await agent.request(methods.session.new, { cwd, mcpServers }));
   const id = loaded === undefined && isObject(answer) ? answer.sessionId : previous;
   if (typeof id !== 'string' || id === '' || id.length > MAX_SESSION_ID)
     throw new AgentFailure(`answered ${methods.session.new} without a session id of 1–${MAX_SESSION_ID} characters`);
@@ -75,13 +90,13 @@ async function load(
   updates: SessionUpdates,
   capabilities: Record<string, unknown>,
   sessionId: string,
-  { cwd, continuity }: SessionOptions,
+  { cwd, continuity, mcpServers }: SessionOptions,
 ): Promise<unknown> {
   let reason = 'cannot go on with earlier sessions (no "loadSession")';
   if (capabilities.loadSession === true) {
     updates.replay();
     try {
-      const answer = await agent.request(acp.methods.agent.session.load, { sessionId, cwd, mcpServers: [] });
+      const answer = await agent.request(acp.methods.agent.session.load, { sessionId, cwd, mcpServers });
       return answer ?? {};
     } catch (error) {
       const code =

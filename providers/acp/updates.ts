@@ -29,6 +29,7 @@ export type EventSink = Pick<RunContext, 'emit' | 'signal' | 'log'>;
 export class SessionUpdates {
   readonly #sink: EventSink;
   readonly #redactor: Redactor;
+  readonly #observe: (update: Record<string, unknown>) => void;
   readonly #gates: Record<Streamed, TextGate>;
   readonly #toolCalls = new Map<string, { readonly title?: string; readonly kind?: string }>();
   readonly #early: Record<string, unknown>[] = [];
@@ -42,8 +43,10 @@ export class SessionUpdates {
   /** One update after the other, whoever hands them in. */
   #tail: Promise<void> = Promise.resolve();
 
-  constructor(sink: EventSink, redactor: Redactor) {
+  /** @param observe sees each update of our session as it came */
+  constructor(sink: EventSink, redactor: Redactor, observe: (update: Record<string, unknown>) => void = () => {}) {
     this.#sink = sink;
+    this.#observe = observe;
     this.#redactor = redactor;
     this.#gates = { agent_message_chunk: new TextGate(redactor), agent_thought_chunk: new TextGate(redactor) };
   }
@@ -133,6 +136,7 @@ export class SessionUpdates {
       return;
     }
     this.#remember(update);
+    this.#observe(update);
     const kind = STREAMED.find((name) => name === update.sessionUpdate);
     const text = kind === undefined ? undefined : textOf(update);
     if (kind !== undefined && text !== undefined) return this.#streamed(kind, text, update);

@@ -157,6 +157,7 @@ test('what a loaded session tells again is not logged, what comes after it is', 
       agent: 'fixture',
       cwd: '/',
       place: 'here',
+      workspace: 'here',
       settings: { command: process.execPath, args: [agentScript('polite'), 'load'] },
     },
     maxMessageBytes: 1_000_000,
@@ -165,8 +166,8 @@ test('what a loaded session tells again is not logged, what comes after it is', 
     onNoise: () => {},
     onUnknown: () => {},
   });
-  const options = { cwd: '/', previous: 'ses_earlier', continuity: 'native', clientVersion: '1' } as const;
-  const session = await openSession(agent, updates, options);
+  const turn = { cwd: '/', previous: 'ses_earlier', continuity: 'native', clientVersion: '1' } as const;
+  const session = await openSession(agent, updates, { ...turn, mcpServers: [], needs: [] });
   expect(session).toEqual({ id: 'ses_earlier', continued: true });
   await updates.accept({
     sessionId: session.id,

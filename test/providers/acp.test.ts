@@ -229,7 +229,11 @@ describe('the configuration', () => {
       workspaces: { here, gone: join(here, 'gone') },
     });
     expect(providerManifestSchema.parse(provider.manifest)).toMatchObject({ id: 'acp', topologies: ['subprocess'] });
-    expect(provider.manifest.metadata).toEqual({ agents: ['one', 'two'], workspaces: ['here', 'gone'] });
+    expect(provider.manifest.metadata).toEqual({
+      agents: ['one', 'two'],
+      workspaces: ['here', 'gone'],
+      mcpServers: [],
+    });
     for (const config of [{ agent: 'three' }, { workspace: '/etc' }, { command: 'sh' }, { cwd: here }, { mode: 1 }])
       expect(provider.config.safeParse(config).success).toBe(false);
 

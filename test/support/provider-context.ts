@@ -4,6 +4,7 @@
  */
 
 import type { ActionResponse } from '../../protocol/action.js';
+import { type Artifact, type ArtifactDescriptor, artifactSchema } from '../../protocol/artifact.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import { nativeNameProblem } from '../../protocol/event.js';
 import { type Json, type JsonObject, jsonBytes, jsonProblem } from '../../protocol/json.js';
@@ -48,6 +49,7 @@ export class TestContext<C = unknown> implements RunContext<C> {
   readonly actions: AskedAction[] = [];
   readonly sessions: Json[] = [];
   readonly logs: LogLine[] = [];
+  readonly artifacts: Artifact[] = [];
   readonly #abort = new AbortController();
   readonly #options: ContextOptions<C>;
   readonly #open = new Map<number, { resolve(response: ActionResponse): void; reject(error: Error): void }>();
@@ -163,8 +165,17 @@ export class TestContext<C = unknown> implements RunContext<C> {
     this.logs.push({ level, message, fields });
   }
 
-  artifact(): never {
-    throw new Error('no artifacts here');
+  async artifact(descriptor: ArtifactDescriptor): Promise<Artifact> {
+    const { id = `art_${this.artifacts.length}`, metadata = {} } = descriptor;
+    const artifact = {
+      ...descriptor,
+      id,
+      metadata,
+      executionId: this.execution.id,
+      createdAt: new Date().toISOString(),
+    };
+    this.artifacts.push(artifactSchema.parse(artifact));
+    return artifact;
   }
 
   suspend(): never {
