@@ -13,6 +13,8 @@
 import { PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
 import { checkInstalled } from '../process/installed.js';
 import type { Provider } from '../provider.js';
+import { foldersOf } from '../workspace/options.js';
+import { Workspaces } from '../workspace/workspaces.js';
 import { type AcpConfig, type AcpOptions, configSchema, type ResolvedOptions, resolveOptions } from './options.js';
 import { ACP_PROVIDER_VERSION, runAgent } from './run.js';
 
@@ -27,15 +29,16 @@ export type { AcpConfig, AcpOptions } from './options.js';
  */
 export function acpProvider(options: AcpOptions): Provider<AcpConfig> {
   const resolved = resolveOptions(options);
+  const workspaces = new Workspaces(resolved.workspaces, resolved.workspaceRoot);
   return {
     manifest: manifestOf(resolved),
     config: configSchema(resolved),
     recovery: 'none',
-    start: async () => {
-      await checkInstalled('agents', resolved.agents, resolved.workspaces);
-      return undefined;
+    start: async (host) => {
+      await checkInstalled('agents', resolved.agents, foldersOf(resolved.workspaces));
+      return await workspaces.start(host);
     },
-    run: (ctx) => runAgent(ctx, resolved),
+    run: (ctx) => runAgent(ctx, resolved, workspaces),
   };
 }
 

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { type Json, jsonBytes, throughJson } from '../../protocol/json.js';
 import { MAX_SESSION_BYTES } from '../../protocol/limits.js';
+import { rootsOf } from '../workspace/workspaces.js';
 
 const sessionSchema = z.object({
   id: z.string().min(1),
@@ -28,11 +29,13 @@ const MAX_ANSWERS = 64;
 export class ConversationMemory {
   readonly #agents: Map<string, RememberedSession>;
   readonly #answers: Map<string, boolean>;
+  readonly #roots: Record<string, string>;
 
   /** Takes what an earlier turn handed on. What it cannot read counts as nothing. */
   constructor(kept: Json | undefined) {
     const parsed = memorySchema.safeParse(kept);
     this.#agents = new Map(Object.entries(parsed.success ? parsed.data.agents : {}));
+    this.#roots = rootsOf(kept);
     this.#answers = new Map(Object.entries(parsed.success ? parsed.data.answers : {}));
   }
 
@@ -43,6 +46,15 @@ export class ConversationMemory {
   remember(agent: string, session: RememberedSession): void {
     this.#agents.delete(agent);
     this.#agents.set(agent, session);
+  }
+
+  /** The root that holds a kept workspace. */
+  rootOf(workspace: string): string | undefined {
+    return Object.hasOwn(this.#roots, workspace) ? this.#roots[workspace] : undefined;
+  }
+
+  keepRoot(workspace: string, rootId: string): void {
+    this.#roots[workspace] = rootId;
   }
 
   answerOf(question: string): boolean | undefined {
@@ -61,6 +73,7 @@ export class ConversationMemory {
     const json = (): Json =>
       throughJson({
         agents: Object.fromEntries(agents),
+        ...(Object.keys(this.#roots).length === 0 ? {} : { roots: this.#roots }),
         ...(answers.length === 0 ? {} : { answers: Object.fromEntries(answers) }),
       }) as unknown as Json;
     while (jsonBytes(json()) > MAX_SESSION_BYTES && (answers.length > 0 || agents.length > 1))

@@ -3,15 +3,15 @@
  * never carries a command, a path or a variable (DESIGN §4).
  */
 import { z } from 'zod';
-import { HoldfastError } from '../../protocol/errors.js';
 import { idSchema } from '../../protocol/ids.js';
 import { scopeSchema } from '../policy/remembered.js';
 import { policySchema } from '../policy/rules.js';
 import {
-  absolutePath,
+  type ChosenPlace,
   checkedOptions,
   checkPlaces,
   chosen,
+  chosenPlace,
   harnessFields,
   MIB,
   milliseconds,
@@ -20,6 +20,7 @@ import {
   onePlace,
   pickOf,
 } from '../process/options.js';
+import { checkRoot, isKept, rootSchema, workspacesSchema } from '../workspace/options.js';
 import { uriTemplate } from '../workspace/uri.js';
 import { mcpServerSchema } from './mcp.js';
 
@@ -67,8 +68,10 @@ const optionsSchema = z
     policy: policySchema.default([]),
     /** For how long a person's answer may stand beyond once, if its `metadata.scope` says so. */
     scopes: z.array(scopeSchema).default(['execution', 'conversation']),
-    /** Directories that requests may name. */
-    workspaces: z.record(name, absolutePath).default({}),
+    /** What requests may name to work in. */
+    workspaces: workspacesSchema.default({}),
+    /** Where workspaces of the kinds `scratch` and `git` are kept. */
+    workspaceRoot: rootSchema.optional(),
     /** From the start of the process until its session is open. */
     startTimeoutMs: milliseconds.default(60_000),
     /** Of one turn, without the time in which a person is asked. Agents retry model errors in silence. */
@@ -82,8 +85,15 @@ const optionsSchema = z
       .max(256 * MIB)
       .default(32 * MIB),
   })
-  .superRefine(({ agents, defaultAgent, workspaces, policy, mcpServers }, ctx) => {
+  .superRefine(({ agents, defaultAgent, workspaces, workspaceRoot, policy, mcpServers, continuity }, ctx) => {
     checkPlaces(ctx, { list: 'agents', fallback: 'defaultAgent' }, agents, defaultAgent, workspaces);
+    checkRoot(ctx, workspaces, workspaceRoot);
+    // Executions side by side would change the same files.
+    for (const [key, workspace] of Object.entries(workspaces))
+      if (continuity === 'none' && isKept(workspace)) {
+        const message = `kind "${workspace.kind}" goes with continuity "native" or "degraded"`;
+        ctx.addIssue({ code: 'custom', path: ['workspaces', key], message });
+      }
     for (const [key, agent] of Object.entries(agents))
       for (const [index, server] of (agent.mcpServers ?? []).entries())
         if (!Object.hasOwn(mcpServers, server)) {
@@ -134,31 +144,19 @@ export function configSchema(options: ResolvedOptions): z.ZodType<AcpConfig> {
   });
 }
 
-/** What one run starts. */
-export interface Launch {
+/** What a request has chosen. */
+export interface Choice extends ChosenPlace {
   readonly agent: string;
   readonly settings: ResolvedOptions['agents'][string];
+}
+
+/** What one run starts, and where. */
+export interface Launch extends Pick<Choice, 'agent' | 'settings' | 'place' | 'label'> {
   readonly cwd: string;
-  /** For messages: `workspace "repo"`, never the path. */
-  readonly place: string;
-  /** For addresses of what is in it. */
-  readonly workspace: string;
 }
 
 /** Looks up what a request named. Throws `VALIDATION_ERROR` for a name that is not there or is missing. */
-export function chooseLaunch(options: ResolvedOptions, config: AcpConfig): Launch {
+export function choose(options: ResolvedOptions, config: AcpConfig): Choice {
   const { name: agent, settings } = chosen('agent', options.agents, config.agent, options.defaultAgent);
-  const workspace = config.workspace ?? settings.workspace;
-  if (workspace === undefined) {
-    if (settings.cwd !== undefined)
-      return { agent, settings, cwd: settings.cwd, place: `directory of agent "${agent}"`, workspace: agent };
-    throw invalid(`name a "workspace" in "config": ${Object.keys(options.workspaces).join(', ')}`);
-  }
-  const cwd = Object.hasOwn(options.workspaces, workspace) ? options.workspaces[workspace] : undefined;
-  if (cwd === undefined) throw invalid(`there is no workspace ${JSON.stringify(workspace)}`);
-  return { agent, settings, cwd, place: `workspace "${workspace}"`, workspace };
-}
-
-function invalid(message: string): HoldfastError {
-  return new HoldfastError('VALIDATION_ERROR', message);
+  return { agent, settings, ...chosenPlace('agent', agent, settings, config.workspace, options.workspaces) };
 }

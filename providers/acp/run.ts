@@ -10,12 +10,13 @@ import { Redactor } from '../process/redact.js';
 import { cleanText } from '../process/stderr-tail.js';
 import { settledWithin, unlessAborted } from '../process/wait.js';
 import type { RunContext, RunResult } from '../provider.js';
+import { type OpenWorkspace, openFolder, type Workspaces } from '../workspace/workspaces.js';
 import { AgentConnection } from './connection.js';
 import { AgentFailure, asHoldfastError } from './failure.js';
 import { Judge } from './judge.js';
 import { chooseServers } from './mcp.js';
 import { ConversationMemory } from './memory.js';
-import { type AcpConfig, chooseLaunch, type Launch, type ResolvedOptions } from './options.js';
+import { type AcpConfig, type Choice, choose, type Launch, type ResolvedOptions } from './options.js';
 import { Permissions } from './permission.js';
 import { neededFor, promptOf, readPrompt } from './prompt.js';
 import { openSession, type SessionOptions } from './session.js';
@@ -28,9 +29,18 @@ export const ACP_PROVIDER_VERSION = '1.0.0';
 const NOISE_SAMPLES = 3;
 
 /** See `acpProvider`. Settles when nothing of the agent is left. */
-export async function runAgent(ctx: RunContext<AcpConfig>, options: ResolvedOptions): Promise<RunResult> {
+export async function runAgent(
+  ctx: RunContext<AcpConfig>,
+  options: ResolvedOptions,
+  workspaces: Workspaces,
+): Promise<RunResult> {
   const blocks = promptOf(ctx.input);
-  const launch = chooseLaunch(options, ctx.config);
+  const choice = choose(options, ctx.config);
+  const memory = new ConversationMemory(options.continuity === 'none' ? undefined : ctx.conversation.session);
+  checkPlace(memory, choice);
+  const space = await openPlace(ctx, options, workspaces, choice, memory);
+  const { agent, settings, place, label } = choice;
+  const launch: Launch = { agent, settings, place, label, cwd: space.cwd };
   await checkDirectory(launch);
   const prompt = await readPrompt(blocks, launch.cwd, options.maxAttachmentBytes);
   const servers = chooseServers(options.mcpServers, ctx.config.mcpServers ?? launch.settings.mcpServers ?? []);
@@ -38,7 +48,8 @@ export async function runAgent(ctx: RunContext<AcpConfig>, options: ResolvedOpti
 
   const { secretEnv = {}, secrets = [] } = launch.settings;
   const redactor = new Redactor([...Object.values(secretEnv), ...secrets, ...servers.secrets]);
-  const run = connect(ctx, options, launch, redactor);
+  const run = connect(ctx, options, launch, memory, redactor);
+  space.watch((error) => run.broken.abort(error));
   let usage: Usage = {};
   let failure: unknown;
   try {
@@ -54,6 +65,9 @@ export async function runAgent(ctx: RunContext<AcpConfig>, options: ResolvedOpti
   } catch (error) {
     failure ??= error;
   }
+  await space.finish().catch((error: unknown) => {
+    failure ??= error;
+  });
   const { noise, stderr } = run.agent;
   if (noise.lines > 0) ctx.log('warn', "lines on the agent's standard output were no messages", { ...noise });
   if (report.left.length > 0) ctx.log('error', 'processes of the agent could not be ended', { pids: report.left });
@@ -78,12 +92,17 @@ interface Run {
   readonly broken: AbortController;
 }
 
-function connect(ctx: RunContext<AcpConfig>, options: ResolvedOptions, launch: Launch, redactor: Redactor): Run {
-  const written = new Written({ ...options.artifacts, folder: launch.cwd, workspace: launch.workspace });
+function connect(
+  ctx: RunContext<AcpConfig>,
+  options: ResolvedOptions,
+  launch: Launch,
+  memory: ConversationMemory,
+  redactor: Redactor,
+): Run {
+  const written = new Written({ ...options.artifacts, folder: launch.cwd, workspace: launch.label });
   const updates = new SessionUpdates(ctx, redactor, (update) => written.observe(update));
   const clock = new TurnClock(options.turnTimeoutMs);
   const broken = new AbortController();
-  const memory = new ConversationMemory(options.continuity === 'none' ? undefined : ctx.conversation.session);
   const judge = new Judge({
     agent: launch.agent,
     workspace: launch.cwd,
@@ -137,11 +156,6 @@ async function converse(
   const stopping = AbortSignal.any([ctx.signal, broken.signal]);
   const { continuity } = options;
   const previous = memory.session(launch.agent);
-  if (previous !== undefined && previous.place !== launch.place)
-    throw new HoldfastError(
-      'VALIDATION_ERROR',
-      `agent "${launch.agent}" works in the ${previous.place} in this conversation; name that one, or start another conversation`,
-    );
   const opening = openSession(agent, updates, {
     cwd: launch.cwd,
     mode: ctx.config.mode,
@@ -192,6 +206,32 @@ async function withinStart<T>(opening: Promise<T>, ms: number, signal: AbortSign
   if (await settledWithin(opened, ms)) return opened;
   opened.catch(() => {});
   throw new AgentFailure(`did not open a session within ${ms} ms (startTimeoutMs)`);
+}
+
+/** An agent's session knows the files it began with. */
+function checkPlace(memory: ConversationMemory, { agent, place }: Choice): void {
+  const before = memory.session(agent)?.place;
+  if (before !== undefined && before !== place)
+    throw new HoldfastError(
+      'VALIDATION_ERROR',
+      `agent "${agent}" works in the ${before} in this conversation; name that one, or start another conversation`,
+    );
+}
+
+async function openPlace(
+  ctx: RunContext<AcpConfig>,
+  options: ResolvedOptions,
+  workspaces: Workspaces,
+  { cwd, workspace }: Choice,
+  memory: ConversationMemory,
+): Promise<OpenWorkspace> {
+  if (workspace === undefined) return openFolder(cwd ?? '');
+  const space = await workspaces.open(workspace, ctx, memory.rootOf(workspace));
+  if (space.rootId !== undefined) {
+    memory.keepRoot(workspace, space.rootId);
+    await handOn(ctx, options, memory);
+  }
+  return space;
 }
 
 /** A missing directory would look like a missing command. */

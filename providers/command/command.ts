@@ -13,6 +13,8 @@
 import { type CapabilityLevel, PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
 import { checkInstalled } from '../process/installed.js';
 import type { Provider } from '../provider.js';
+import { foldersOf } from '../workspace/options.js';
+import { Workspaces } from '../workspace/workspaces.js';
 import {
   type CommandConfig,
   type CommandOptions,
@@ -35,19 +37,20 @@ const COMMAND_PROVIDER_VERSION = '1.0.0';
  */
 export function commandProvider(options: CommandOptions): Provider<CommandConfig> {
   const resolved = resolveOptions(options);
+  const workspaces = new Workspaces(resolved.workspaces, resolved.workspaceRoot);
   return {
-    manifest: manifestOf(resolved),
+    manifest: manifestOf(resolved, workspaces.areKept),
     config: configSchema(resolved),
     recovery: 'none',
-    start: async () => {
-      await checkInstalled('commands', resolved.commands, resolved.workspaces);
-      return undefined;
+    start: async (host) => {
+      await checkInstalled('commands', resolved.commands, foldersOf(resolved.workspaces));
+      return await workspaces.start(host);
     },
-    run: (ctx) => runCommand(ctx, resolved),
+    run: (ctx) => runCommand(ctx, resolved, workspaces),
   };
 }
 
-function manifestOf(options: ResolvedOptions): ProviderManifest {
+function manifestOf(options: ResolvedOptions, takesTurns: boolean): ProviderManifest {
   const commands = Object.values(options.commands);
   const asking = level(commands.map((command) => command.input === 'ndjson'));
   return {
@@ -60,7 +63,8 @@ function manifestOf(options: ResolvedOptions): ProviderManifest {
       'action.approval': asking,
       'action.input': asking,
       'artifact.list': level(commands.map((command) => command.output === 'ndjson')),
-      'conversation.continuity': 'unsupported',
+      // The files go on; what was said is the command's own matter.
+      'conversation.continuity': takesTurns ? 'degraded' : 'unsupported',
       'event.replay': 'native',
       'event.streaming': 'native',
       'execution.cancel': 'native',

@@ -3,13 +3,13 @@
  * never carries a command, an argument, a path or a variable (DESIGN §4).
  */
 import { z } from 'zod';
-import { HoldfastError } from '../../protocol/errors.js';
 import { idSchema } from '../../protocol/ids.js';
 import {
-  absolutePath,
+  type ChosenPlace,
   checkedOptions,
   checkPlaces,
   chosen,
+  chosenPlace,
   harnessFields,
   MIB,
   milliseconds,
@@ -18,6 +18,7 @@ import {
   onePlace,
   pickOf,
 } from '../process/options.js';
+import { checkRoot, rootSchema, workspacesSchema } from '../workspace/options.js';
 
 const commandSchema = z
   .strictObject({
@@ -41,8 +42,10 @@ const optionsSchema = z
     commands: z.record(name, commandSchema).refine((commands) => Object.keys(commands).length > 0, 'names no command'),
     /** Which command a request gets that names none. Needed only when there are several. */
     defaultCommand: name.optional(),
-    /** Directories that requests may name. */
-    workspaces: z.record(name, absolutePath).default({}),
+    /** What requests may name to work in. */
+    workspaces: workspacesSchema.default({}),
+    /** Where workspaces of the kinds `scratch` and `git` are kept. */
+    workspaceRoot: rootSchema.optional(),
     /** Of a command that sets none itself. */
     timeoutMs: milliseconds.default(30 * 60_000),
     /** For a command to exit by itself once it has said its result, or closed its output. */
@@ -60,9 +63,10 @@ const optionsSchema = z
       .max(1024 * MIB)
       .default(32 * MIB),
   })
-  .superRefine(({ commands, defaultCommand, workspaces }, ctx) =>
-    checkPlaces(ctx, { list: 'commands', fallback: 'defaultCommand' }, commands, defaultCommand, workspaces),
-  );
+  .superRefine(({ commands, defaultCommand, workspaces, workspaceRoot }, ctx) => {
+    checkPlaces(ctx, { list: 'commands', fallback: 'defaultCommand' }, commands, defaultCommand, workspaces);
+    checkRoot(ctx, workspaces, workspaceRoot);
+  });
 
 /** What `commandProvider` takes. */
 export type CommandOptions = z.input<typeof optionsSchema>;
@@ -92,30 +96,21 @@ export function configSchema(options: ResolvedOptions): z.ZodType<CommandConfig>
   });
 }
 
-/** What one run starts. */
-export interface Launch {
+/** What a request has chosen. */
+export interface Choice extends ChosenPlace {
   readonly name: string;
   readonly settings: ResolvedOptions['commands'][string];
-  readonly cwd: string;
-  /** For messages: `workspace "repo"`, never the path. */
-  readonly place: string;
   readonly timeoutMs: number;
 }
 
-/** Looks up what a request named. Throws `VALIDATION_ERROR` for a name that is not there or is missing. */
-export function chooseLaunch(options: ResolvedOptions, config: CommandConfig): Launch {
-  const { name, settings } = chosen('command', options.commands, config.command, options.defaultCommand);
-  const common = { name, settings, timeoutMs: settings.timeoutMs ?? options.timeoutMs };
-  const workspace = config.workspace ?? settings.workspace;
-  if (workspace === undefined) {
-    if (settings.cwd !== undefined) return { ...common, cwd: settings.cwd, place: `directory of command "${name}"` };
-    throw invalid(`name a "workspace" in "config": ${Object.keys(options.workspaces).join(', ')}`);
-  }
-  const cwd = Object.hasOwn(options.workspaces, workspace) ? options.workspaces[workspace] : undefined;
-  if (cwd === undefined) throw invalid(`there is no workspace ${JSON.stringify(workspace)}`);
-  return { ...common, cwd, place: `workspace "${workspace}"` };
+/** What one run starts, and where. */
+export interface Launch extends Pick<Choice, 'name' | 'settings' | 'timeoutMs'> {
+  readonly cwd: string;
 }
 
-function invalid(message: string): HoldfastError {
-  return new HoldfastError('VALIDATION_ERROR', message);
+/** Looks up what a request named. Throws `VALIDATION_ERROR` for a name that is not there or is missing. */
+export function choose(options: ResolvedOptions, config: CommandConfig): Choice {
+  const { name, settings } = chosen('command', options.commands, config.command, options.defaultCommand);
+  const timeoutMs = settings.timeoutMs ?? options.timeoutMs;
+  return { name, settings, timeoutMs, ...chosenPlace('command', name, settings, config.workspace, options.workspaces) };
 }

@@ -12,9 +12,10 @@ import { type RunningProcess, startProcess } from '../process/spawn.js';
 import { cleanText } from '../process/stderr-tail.js';
 import { settledWithin, unlessAborted } from '../process/wait.js';
 import type { RunContext, RunResult } from '../provider.js';
+import { type OpenWorkspace, openFolder, rootsOf, type Workspaces } from '../workspace/workspaces.js';
 import type { CommandEvent } from './events.js';
 import { asHoldfastError, CommandFailure } from './failure.js';
-import { type CommandConfig, chooseLaunch, type Launch, type ResolvedOptions } from './options.js';
+import { type Choice, type CommandConfig, choose, type Launch, type ResolvedOptions } from './options.js';
 import { Output } from './output.js';
 import { Questions } from './questions.js';
 import { type Reading, readOutput } from './read.js';
@@ -25,16 +26,35 @@ const NOISE_SAMPLES = 3;
 const QUIET_MS = 500;
 
 /** See `commandProvider`. Settles when nothing of the command is left. */
-export async function runCommand(ctx: RunContext<CommandConfig>, options: ResolvedOptions): Promise<RunResult> {
+export async function runCommand(
+  ctx: RunContext<CommandConfig>,
+  options: ResolvedOptions,
+  workspaces: Workspaces,
+): Promise<RunResult> {
   const prompt = promptText(ctx.input);
-  const launch = chooseLaunch(options, ctx.config);
-  const found = await stat(launch.cwd).catch(() => undefined);
+  const choice = choose(options, ctx.config);
+  const space = await openPlace(ctx, workspaces, choice);
+  const found = await stat(space.cwd).catch(() => undefined);
   if (found?.isDirectory() !== true)
-    throw new HoldfastError('PROVIDER_ERROR', `the ${launch.place} is not there, or is no directory`);
+    throw new HoldfastError('PROVIDER_ERROR', `the ${choice.place} is not there, or is no directory`);
   if (ctx.signal.aborted) return {};
-  const { secretEnv = {}, secrets = [] } = launch.settings;
+  const { name, settings, timeoutMs } = choice;
+  const { secretEnv = {}, secrets = [] } = settings;
   const redactor = new Redactor([...Object.values(secretEnv), ...secrets]);
-  return await new CommandRun(ctx, options, launch, redactor).run(prompt);
+  const launch: Launch = { name, settings, timeoutMs, cwd: space.cwd };
+  return await new CommandRun(ctx, options, launch, space, redactor).run(prompt);
+}
+
+async function openPlace(
+  ctx: RunContext<CommandConfig>,
+  workspaces: Workspaces,
+  { cwd, workspace }: Choice,
+): Promise<OpenWorkspace> {
+  if (workspace === undefined) return openFolder(cwd ?? '');
+  const roots = rootsOf(ctx.conversation.session);
+  const space = await workspaces.open(workspace, ctx, Object.hasOwn(roots, workspace) ? roots[workspace] : undefined);
+  if (space.rootId !== undefined) await ctx.setSession({ roots: { ...roots, [workspace]: space.rootId } });
+  return space;
 }
 
 class CommandRun {
@@ -53,6 +73,7 @@ class CommandRun {
     private readonly ctx: RunContext<CommandConfig>,
     private readonly options: ResolvedOptions,
     private readonly launch: Launch,
+    private readonly space: OpenWorkspace,
     private readonly redactor: Redactor,
   ) {
     this.#output = new Output(ctx, redactor);
@@ -77,6 +98,7 @@ class CommandRun {
     });
     reading.done.catch((error: unknown) => this.#broken.abort(error));
     this.#clock.start();
+    this.space.watch((error) => this.#broken.abort(error));
     void this.#giveInput(child, prompt);
     const failure = await this.#end(child, reading).catch((error: unknown) => error);
     this.#clock.stop();
@@ -85,11 +107,12 @@ class CommandRun {
     // What it says until its output ends still counts; what holds the pipe on and cannot be ended does not.
     if (!(await reading.drained(QUIET_MS))) child.stdout.destroy();
     const last = await reading.done.then(() => this.#output.flush()).catch((error: unknown) => error);
+    const left = await this.space.finish().catch((error: unknown) => error);
     if (this.#noise.lines > 0)
       ctx.log('warn', "lines on the command's standard output were no events", { ...this.#noise });
     if (report.left.length > 0) ctx.log('error', 'processes of the command could not be ended', { pids: report.left });
     if (ctx.signal.aborted) return { forced: report.forced };
-    const error = failure ?? last;
+    const error = failure ?? last ?? left;
     if (error !== undefined) throw asHoldfastError(error, launch.name, child.stderr(), redactor);
     const { text, usage } = this.#result ?? {};
     return {

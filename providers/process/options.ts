@@ -86,6 +86,35 @@ export function checkedOptions<T>(who: string, schema: z.ZodType<T>, options: un
   throw new HoldfastError('VALIDATION_ERROR', `${who}: ${problems.join('; ')}`);
 }
 
+/**
+ * Where a request's program works: a workspace by name, or the program's own directory. Throws `VALIDATION_ERROR` when
+ * neither is told.
+ */
+export function chosenPlace(
+  what: string,
+  program: string,
+  settings: Place,
+  named: string | undefined,
+  workspaces: Readonly<Record<string, unknown>>,
+): ChosenPlace {
+  const workspace = named ?? settings.workspace;
+  if (workspace !== undefined) return { workspace, place: `workspace "${workspace}"`, label: workspace };
+  if (settings.cwd !== undefined)
+    return { cwd: settings.cwd, place: `directory of ${what} "${program}"`, label: program };
+  const message = `name a "workspace" in "config": ${Object.keys(workspaces).join(', ')}`;
+  throw new HoldfastError('VALIDATION_ERROR', message);
+}
+
+export interface ChosenPlace {
+  readonly workspace?: string;
+  /** Where there is no workspace. */
+  readonly cwd?: string;
+  /** For messages: `workspace "repo"`, never the path. */
+  readonly place: string;
+  /** For addresses of what is in it. */
+  readonly label: string;
+}
+
 /** A name that a request picks from those there are; without any there is nothing to say. */
 export function pickOf(names: readonly string[], what: string): z.ZodType<string | undefined> {
   return names.length === 0 ? z.never(`there are no ${what} to choose from`).optional() : z.enum(names).optional();

@@ -31,6 +31,8 @@ export interface ContextOptions<C> {
   readonly input?: Json;
   readonly config?: C;
   readonly session?: Json;
+  readonly executionId?: string;
+  readonly conversationId?: string;
   readonly transcript?: RunContext['conversation']['transcript'];
   /** Answers an action as soon as it is open; undefined leaves it open. */
   readonly answer?: (action: AskedAction) => ActionResponse | undefined;
@@ -41,7 +43,7 @@ export interface ContextOptions<C> {
 }
 
 export class TestContext<C = unknown> implements RunContext<C> {
-  readonly execution = { id: 'exec_test', attempt: 1 };
+  readonly execution: RunContext['execution'];
   readonly conversation: RunContext['conversation'];
   readonly input: Json;
   readonly config: C;
@@ -59,9 +61,10 @@ export class TestContext<C = unknown> implements RunContext<C> {
     this.#options = options;
     this.input = options.input === undefined ? 'hello' : options.input;
     this.config = options.config ?? ({} as C);
+    this.execution = { id: options.executionId ?? 'exec_test', attempt: 1 };
     this.conversation = {
       tenant: 'default',
-      id: 'conv_test',
+      id: options.conversationId ?? 'conv_test',
       transcript: options.transcript ?? [],
       ...(options.session === undefined ? {} : { session: options.session }),
     };
