@@ -11,7 +11,7 @@
  * });
  */
 import { PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
-import { checkInstalled } from '../process/installed.js';
+import { warnOfMissing } from '../process/installed.js';
 import type { Provider } from '../provider.js';
 import { foldersOf } from '../workspace/options.js';
 import { Workspaces } from '../workspace/workspaces.js';
@@ -35,7 +35,7 @@ export function acpProvider(options: AcpOptions): Provider<AcpConfig> {
     config: configSchema(resolved),
     recovery: 'none',
     start: async (host) => {
-      await checkInstalled('agents', resolved.agents, foldersOf(resolved.workspaces));
+      await warnOfMissing(host, resolved.id, 'agents', resolved.agents, foldersOf(resolved.workspaces));
       return await workspaces.start(host);
     },
     run: (ctx) => runAgent(ctx, resolved, workspaces),

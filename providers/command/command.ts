@@ -11,7 +11,7 @@
  * });
  */
 import { type CapabilityLevel, PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
-import { checkInstalled } from '../process/installed.js';
+import { warnOfMissing } from '../process/installed.js';
 import type { Provider } from '../provider.js';
 import { foldersOf } from '../workspace/options.js';
 import { Workspaces } from '../workspace/workspaces.js';
@@ -43,7 +43,7 @@ export function commandProvider(options: CommandOptions): Provider<CommandConfig
     config: configSchema(resolved),
     recovery: 'none',
     start: async (host) => {
-      await checkInstalled('commands', resolved.commands, foldersOf(resolved.workspaces));
+      await warnOfMissing(host, resolved.id, 'commands', resolved.commands, foldersOf(resolved.workspaces));
       return await workspaces.start(host);
     },
     run: (ctx) => runCommand(ctx, resolved, workspaces),

@@ -1,8 +1,8 @@
-/** Whether what a worker's configuration names is on this machine: told when the worker starts, not at the first turn. */
+/** Whether what a worker's configuration names is on this machine: told when the worker starts, not at the first turn only. */
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
-import { HoldfastError } from '../../protocol/errors.js';
+import type { ProviderHost } from '../provider.js';
 
 /** Where the system looks when a child has no PATH at all. */
 const DEFAULT_PATH = '/bin:/usr/bin';
@@ -16,10 +16,12 @@ interface Program {
 }
 
 /**
- * Looks at each program's command and folder, and at the folders by name. Rejects with one `VALIDATION_ERROR` that names
- * every place where something is missing; `list` is how the configuration calls the programs.
+ * Looks at each program's command and folder, and at the folders by name, and warns of every one that is missing: it may
+ * still come, and a worker does other things too. `list` is how the configuration calls the programs.
  */
-export async function checkInstalled(
+export async function warnOfMissing(
+  host: Pick<ProviderHost, 'log'>,
+  provider: string,
   list: string,
   programs: Readonly<Record<string, Program>>,
   folders: Readonly<Record<string, string>>,
@@ -33,7 +35,7 @@ export async function checkInstalled(
   }
   for (const [name, folder] of Object.entries(folders))
     if (!(await isFolder(folder))) problems.push(`workspaces.${name}: ${folder} is not there, or is no folder`);
-  if (problems.length > 0) throw new HoldfastError('VALIDATION_ERROR', problems.join('; '));
+  for (const problem of problems) host.log('warn', `${problem}; executions that need it will fail`, { provider });
 }
 
 async function commandProblem({ command, env, passEnv, secretEnv }: Program): Promise<string | undefined> {

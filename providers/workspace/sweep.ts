@@ -1,4 +1,5 @@
 /** Removing what closed conversations have left. Which ones are closed, the server is asked. */
+import { lstat } from 'node:fs/promises';
 import type { ProviderHost } from '../provider.js';
 import { recordAge } from './record.js';
 import { type Kept, listKept, type OpenRoot } from './root.js';
@@ -55,10 +56,25 @@ async function sweep(
       if (isOver()) return;
       const age = await recordAge(each.folder);
       if (age !== undefined && age < inUseMs) continue;
-      await removeTree(root.path, each.folder);
-      removed += 1;
+      try {
+        await removeTree(root.path, each.folder);
+        removed += 1;
+      } catch (error) {
+        // Another provider or host of the same root was quicker.
+        if (await isGone(each.folder)) continue;
+        const { workspace, tenant, id } = each;
+        const of = { workspace, tenant, conversationId: id, error: String(error) };
+        host.log('warn', 'the workspace of a closed conversation cannot be removed', of);
+      }
     }
   }
   if (removed > 0)
     host.log('info', 'workspaces of closed conversations were removed', { removed, left: kept.length - removed });
+}
+
+async function isGone(folder: string): Promise<boolean> {
+  return await lstat(folder).then(
+    () => false,
+    (error: NodeJS.ErrnoException) => error.code === 'ENOENT',
+  );
 }
