@@ -52,7 +52,7 @@ function manifestOf(options: ResolvedOptions): ProviderManifest {
     capabilities: {
       'action.approval': 'native',
       'action.input': 'unsupported',
-      'artifact.list': options.artifacts.files || options.artifacts.diffs ? 'native' : 'unsupported',
+      'artifact.list': makesArtifacts(options) ? 'native' : 'unsupported',
       'conversation.continuity': options.continuity === 'none' ? 'unsupported' : options.continuity,
       'event.replay': 'native',
       'event.streaming': 'native',
@@ -68,4 +68,8 @@ function manifestOf(options: ResolvedOptions): ProviderManifest {
       mcpServers: Object.keys(options.mcpServers),
     },
   };
+}
+
+function makesArtifacts({ artifacts, workspaces }: ResolvedOptions): boolean {
+  return artifacts.files || artifacts.diffs || Object.values(workspaces).some(({ kind }) => kind === 'git');
 }
