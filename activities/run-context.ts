@@ -63,6 +63,7 @@ export class ProviderContext implements RunContext {
     this.sink = options.sink;
     this.execution = { id: state.executionId, attempt: state.attempt };
     this.conversation = {
+      tenant: state.tenant,
       id: state.conversationId,
       transcript: state.transcript ?? [],
       ...(state.session === undefined ? {} : { session: state.session }),

@@ -75,12 +75,9 @@ export class Catalog {
     if (schema === undefined) return;
     const validate = this.validator(entry.manifest.id, schema);
     if (validate === undefined || validate(config)) return;
-    const issue = deepest(validate.errors ?? []);
-    throw new HoldfastError(
-      'VALIDATION_ERROR',
-      `config${issue?.instancePath.replaceAll('/', '.') ?? ''}: ${issue?.message ?? 'does not fit'}${extra(issue?.params)}`,
-      { details: { issues: validate.errors ?? [] } },
-    );
+    throw new HoldfastError('VALIDATION_ERROR', configProblem(validate.errors ?? []), {
+      details: { issues: validate.errors ?? [] },
+    });
   }
 
   private validator(providerId: string, schema: Json): ValidateFunction | undefined {
@@ -99,16 +96,29 @@ export class Catalog {
   }
 }
 
-/** Of a union every branch complains; the one that got furthest into the value is the one that was meant. */
-function deepest(issues: readonly ErrorObject[]): ErrorObject | undefined {
+/** Alternatives that are named, at most. */
+const MAX_ALTERNATIVES = 6;
+
+/**
+ * Of a union every branch complains. Those that got furthest into the value are the ones that were meant; when several
+ * got as far, each is named.
+ */
+function configProblem(issues: readonly ErrorObject[]): string {
   const depth = (issue: ErrorObject): number => issue.instancePath.split('/').length;
-  return issues.reduce<ErrorObject | undefined>(
-    (best, issue) => (best === undefined || depth(issue) > depth(best) ? issue : best),
-    undefined,
-  );
+  const deepest = Math.max(...issues.map(depth));
+  const meant = issues.find((issue) => depth(issue) === deepest);
+  if (meant === undefined) return 'config: does not fit';
+  const told = issues
+    .filter((issue) => issue.instancePath === meant.instancePath && !['anyOf', 'oneOf'].includes(issue.keyword))
+    .map((issue) => `${issue.message ?? 'does not fit'}${extra(issue.params)}`);
+  const different = [...new Set(told)];
+  const shown = different.slice(0, MAX_ALTERNATIVES).join(', or ');
+  const more = different.length > MAX_ALTERNATIVES ? ', or another form' : '';
+  return `config${meant.instancePath.replaceAll('/', '.')}: ${shown === '' ? 'does not fit' : shown}${more}`;
 }
 
 function extra(params: unknown): string {
-  const name = (params as { additionalProperty?: unknown } | undefined)?.additionalProperty;
+  const { additionalProperty: name, allowedValues } = (params ?? {}) as Record<string, unknown>;
+  if (Array.isArray(allowedValues)) return `: ${allowedValues.map((each) => JSON.stringify(each)).join(', ')}`;
   return typeof name === 'string' ? ` (${JSON.stringify(name)})` : '';
 }

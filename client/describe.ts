@@ -49,6 +49,15 @@ export async function describe(
   };
 }
 
+/** Whether a workflow runs. Errors are the connection's own: NOT_FOUND for one that the server does not know. */
+export async function isRunning(client: Client, workflowId: string): Promise<boolean> {
+  const { workflowExecutionInfo: info } = await client.workflowService.describeWorkflowExecution({
+    namespace: client.options.namespace,
+    execution: { workflowId },
+  });
+  return info?.status === RUNNING;
+}
+
 /** A protobuf timestamp as ISO 8601. */
 export function isoTime(
   time: { seconds?: { toString(): string } | null; nanos?: number | null } | null | undefined,

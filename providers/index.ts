@@ -7,7 +7,9 @@ export { type CommandOptions, commandProvider } from './command/command.js';
 export type {
   ActionQuestion,
   AnyProvider,
+  ConversationRef,
   Provider,
+  ProviderHost,
   Recovery,
   Resume,
   RunContext,

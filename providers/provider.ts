@@ -41,6 +41,12 @@ export interface Provider<C = unknown> {
    * any more.
    */
   run(ctx: RunContext<C>): Promise<RunResult>;
+  /**
+   * Called once by every worker that has this provider, before it takes executions: the place to check what the machine
+   * has to have, and to begin what runs beside executions. Rejecting keeps the worker from starting, with that error.
+   * Resolves with what ends it again, called when the worker has drained.
+   */
+  start?(host: ProviderHost): Promise<(() => Promise<void>) | undefined>;
   /** Native cleanup when the run is being stopped: called at most once per attempt, beside the abort of the signal. */
   cancel?(ctx: RunContext<C>): Promise<void>;
 }
@@ -53,6 +59,23 @@ export interface RunResult {
   readonly forced?: boolean;
   /** Set by `ctx.suspend`; never by hand. */
   readonly suspended?: true;
+}
+
+/** Names a conversation in the whole cluster. */
+export interface ConversationRef {
+  readonly tenant: string;
+  readonly id: string;
+}
+
+/** What a worker lends a provider outside of executions. */
+export interface ProviderHost {
+  /** To the worker's log. */
+  log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
+  /**
+   * Of these, the ones that are closed and in which nothing runs any more. One that the server does not know is not
+   * among them. Rejects when the server does not answer.
+   */
+  closedConversations(conversations: readonly ConversationRef[]): Promise<readonly ConversationRef[]>;
 }
 
 /** A question to a person. */
@@ -88,8 +111,7 @@ export interface RunContext<C = unknown> {
   /** `attempt` counts from 1. */
   readonly execution: { readonly id: string; readonly attempt: number };
   /** `session` is what an earlier turn gave to `setSession`; `transcript` the newest finished turns, oldest first. */
-  readonly conversation: {
-    readonly id: string;
+  readonly conversation: ConversationRef & {
     readonly session?: Json;
     readonly transcript: readonly TranscriptTurn[];
   };

@@ -23,6 +23,7 @@ import type { AnyProvider, RunContext } from '../providers/provider.js';
 import { DEFAULT_POOL_SETTINGS, type PoolSettings, providerQueue, WORKFLOW_QUEUE } from '../workflows/messages.js';
 import { announceProviders, checkCodec, checkNamespace } from './announce.js';
 import { workerDataConverter } from './data-converter.js';
+import { providerHost, startProviders } from './provider-host.js';
 import { installRuntime } from './runtime.js';
 import { ProviderSlots } from './slots.js';
 import { workflowBundle } from './workflow-bundle.js';
@@ -155,6 +156,7 @@ export class HoldfastWorker {
   private stopped: Promise<void> | undefined;
   private finish: () => void = () => undefined;
   private hurried = new AbortController();
+  private endProviders: () => Promise<void> = async () => undefined;
 
   constructor(
     private readonly options: HoldfastWorkerOptions,
@@ -177,6 +179,7 @@ export class HoldfastWorker {
     try {
       await checkNamespace(client, this.namespace, this.log);
       await checkCodec(client);
+      this.endProviders = await startProviders(this.providers, providerHost(client, this.log));
       const reader = new LogReader(new HistoryReader(client, this.namespace, decoder(converter.payloadCodecs)));
       const host = new Host({
         calls: new ServerCalls(client),
@@ -373,6 +376,7 @@ export class HoldfastWorker {
       await host.stopAll(this.pool.stopGraceMs);
     }
     for (const loop of pools) await loop.ended;
+    await this.endProviders();
     const rest = this.loops.filter((loop) => !pools.includes(loop));
     for (const loop of rest) stopLoop(loop);
     await Promise.all(rest.map((loop) => loop.ended));

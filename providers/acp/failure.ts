@@ -2,9 +2,9 @@
 import { RequestError } from '@agentclientprotocol/sdk';
 import { HoldfastError } from '../../protocol/errors.js';
 import { clip, tailWithin } from '../../protocol/json.js';
+import { boundJson } from '../process/bound.js';
 import type { Redactor } from '../process/redact.js';
 import { cleanText } from '../process/stderr-tail.js';
-import { boundJson } from './bound.js';
 
 /** Of what happened, and of the standard error after it: together they fit in an execution's error message. */
 const MAX_WHAT = 2000;

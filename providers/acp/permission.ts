@@ -12,10 +12,11 @@ import {
 } from '../../protocol/action.js';
 import { clip, type Json, type JsonObject, jsonBytes } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
+import { boundJson } from '../process/bound.js';
 import type { Redactor } from '../process/redact.js';
 import { unlessAborted } from '../process/wait.js';
 import type { RunContext } from '../provider.js';
-import { boundJson } from './bound.js';
+import type { Judge } from './judge.js';
 import { isObject } from './message.js';
 
 /** An action may take 64 KiB: title and names stand beside the payload. */
@@ -30,6 +31,7 @@ const CANCELLED: RequestPermissionResponse = { outcome: { outcome: 'cancelled' }
 export interface PermissionDesk {
   readonly ctx: Pick<RunContext, 'requestAction' | 'log'>;
   readonly redactor: Redactor;
+  readonly judge: Pick<Judge, 'answer' | 'learn'>;
   /** Ours, once it is known. */
   sessionId(): string | undefined;
   /** The title that a tool call was announced with. */
@@ -45,6 +47,8 @@ export class Permissions {
   readonly #closing = new AbortController();
   #rejectedLast = false;
   #waiting = 0;
+  /** One question after the other: what a person says to one may answer the next. */
+  #tail: Promise<unknown> = Promise.resolve();
 
   constructor(desk: PermissionDesk) {
     this.#desk = desk;
@@ -62,7 +66,7 @@ export class Permissions {
 
   /**
    * Answers the params of one `session/request_permission`. `signal` aborts when the agent takes the request back.
-   * Several wait their turn (`requestAction` keeps the order). Rejects with −32602 for a malformed request.
+   * Several wait their turn. Rejects with −32602 for a malformed request.
    */
   async answer(params: unknown, signal: AbortSignal): Promise<RequestPermissionResponse> {
     const request = parseRequest(params);
@@ -73,26 +77,38 @@ export class Permissions {
     }
     if (this.#waiting >= MAX_WAITING)
       throw RequestError.internalError(undefined, `more than ${MAX_WAITING} permission requests at once`);
-    const payload = this.#payload(request);
     const gone = AbortSignal.any([signal, this.#closing.signal]);
     this.#waiting += 1;
-    this.#desk.onWaiting(true);
+    const turn = this.#tail.then(() => (gone.aborted ? CANCELLED : this.#decide(request, gone)));
+    this.#tail = turn;
     try {
-      const asked = this.#desk.ctx.requestAction({
-        kind: 'approval',
-        title: this.#title(request),
-        payload,
-        signal: gone,
-      });
-      const response = await unlessAborted(asked, gone);
-      return response === undefined ? CANCELLED : this.#outcome(request, payload, response);
-    } catch (error) {
-      // Withdrawn with the run: the abort says the same and is handled there.
-      if (!(error instanceof Error && error.name === 'AbortError')) this.#desk.onFailure(error);
-      return CANCELLED;
+      return (await unlessAborted(turn, gone)) ?? CANCELLED;
     } finally {
       this.#waiting -= 1;
-      this.#desk.onWaiting(false);
+    }
+  }
+
+  /** By the policy, or by a person. Never rejects. */
+  async #decide(request: PermissionRequest, gone: AbortSignal): Promise<RequestPermissionResponse> {
+    const { ctx, judge, onWaiting, onFailure } = this.#desk;
+    try {
+      const option = await judge.answer(request.toolCall, request.options);
+      if (option !== undefined) {
+        this.#rejectedLast = option.kind.startsWith('reject_');
+        return { outcome: { outcome: 'selected', optionId: option.id } };
+      }
+      const payload = this.#payload(request);
+      onWaiting(true);
+      const asked = ctx.requestAction({ kind: 'approval', title: this.#title(request), payload, signal: gone });
+      const response = await unlessAborted(asked, gone).finally(() => onWaiting(false));
+      if (response === undefined) return CANCELLED;
+      const outcome = this.#outcome(request, payload, response);
+      if (outcome !== CANCELLED) await judge.learn(request.toolCall, response);
+      return outcome;
+    } catch (error) {
+      // Withdrawn with the run: the abort says the same and is handled there.
+      if (!(error instanceof Error && error.name === 'AbortError')) onFailure(error);
+      return CANCELLED;
     }
   }
 

@@ -7,18 +7,18 @@ import { nativeNameProblem } from '../../protocol/event.js';
 import type { Usage } from '../../protocol/execution.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
+import { boundJson } from '../process/bound.js';
 import { type Redactor, TextGate } from '../process/redact.js';
 import { unlessAborted } from '../process/wait.js';
 import type { RunContext } from '../provider.js';
-import { boundJson } from './bound.js';
 import { isObject } from './message.js';
 
 /** Of one update; the rest of the contract's 128 KiB is for what stands around it. */
 const MAX_UPDATE_BYTES = 100 * KIB;
 /** Updates that may come before we know our session's id. */
 const MAX_EARLY = 256;
-/** Tool calls whose titles are remembered. */
-const MAX_TITLES = 1000;
+/** Tool calls that are remembered. */
+const MAX_TOOL_CALLS = 1000;
 
 /** The updates that are streamed text: a secret may be cut in two by them. */
 const STREAMED = ['agent_message_chunk', 'agent_thought_chunk'] as const;
@@ -29,19 +29,24 @@ export type EventSink = Pick<RunContext, 'emit' | 'signal' | 'log'>;
 export class SessionUpdates {
   readonly #sink: EventSink;
   readonly #redactor: Redactor;
+  readonly #observe: (update: Record<string, unknown>) => void;
   readonly #gates: Record<Streamed, TextGate>;
-  readonly #titles = new Map<string, string>();
+  readonly #toolCalls = new Map<string, { readonly title?: string; readonly kind?: string }>();
   readonly #early: Record<string, unknown>[] = [];
   #sessionId: string | undefined;
   #replaying = false;
   #costUsd: number | undefined;
+  /** Of `costUsd`, what was spent in earlier turns. */
+  #spentUsd = 0;
   /** Of the message whose text came last, where the agent names its messages. */
   #messageId: unknown;
   /** One update after the other, whoever hands them in. */
   #tail: Promise<void> = Promise.resolve();
 
-  constructor(sink: EventSink, redactor: Redactor) {
+  /** @param observe sees each update of our session as it came */
+  constructor(sink: EventSink, redactor: Redactor, observe: (update: Record<string, unknown>) => void = () => {}) {
     this.#sink = sink;
+    this.#observe = observe;
     this.#redactor = redactor;
     this.#gates = { agent_message_chunk: new TextGate(redactor), agent_thought_chunk: new TextGate(redactor) };
   }
@@ -50,19 +55,36 @@ export class SessionUpdates {
     return this.#sessionId;
   }
 
-  /** What the agent says the session has cost, in US dollars. */
+  /** What the agent says the whole session has cost, in US dollars. */
+  get costUsd(): number | undefined {
+    return this.#costUsd;
+  }
+
+  /** What this turn has cost. A sum below the one before was begun anew, by an agent that was started again. */
   get usage(): Usage {
-    return this.#costUsd === undefined ? {} : { costUsd: this.#costUsd };
+    const all = this.#costUsd;
+    if (all === undefined) return {};
+    return { costUsd: all < this.#spentUsd ? all : all - this.#spentUsd };
   }
 
   /** The title that a tool call had in an earlier update. */
   title(toolCallId: string): string | undefined {
-    return this.#titles.get(toolCallId);
+    return this.#toolCalls.get(toolCallId)?.title;
+  }
+
+  /** The kind that it had. */
+  kind(toolCallId: string): string | undefined {
+    return this.#toolCalls.get(toolCallId)?.kind;
   }
 
   /** Until `open`, what arrives is an earlier turn told again, and does not enter the log. */
   replay(): void {
     this.#replaying = true;
+  }
+
+  /** What the session had cost, in US dollars, before this turn. */
+  spent(costUsd: number): void {
+    this.#spentUsd = costUsd;
   }
 
   /** From now on the updates of this session are ours; those that came before its id was known follow at once. */
@@ -92,11 +114,11 @@ export class SessionUpdates {
     return this.#inTurn(() => this.#flush());
   }
 
-  /** Emits an observation of this provider's own. */
+  /** Emits an observation of this provider's own, without secrets. */
   note(name: string, data: JsonObject): Promise<void> {
     return this.#inTurn(async () => {
       await this.#flush();
-      await this.#event(name, data);
+      await this.#event(name, this.#redactor.data(data) as JsonObject);
     });
   }
 
@@ -114,6 +136,7 @@ export class SessionUpdates {
       return;
     }
     this.#remember(update);
+    this.#observe(update);
     const kind = STREAMED.find((name) => name === update.sessionUpdate);
     const text = kind === undefined ? undefined : textOf(update);
     if (kind !== undefined && text !== undefined) return this.#streamed(kind, text, update);
@@ -178,10 +201,14 @@ export class SessionUpdates {
   }
 
   #remember(update: Record<string, unknown>): void {
-    const { toolCallId, title, cost } = update;
-    if (typeof toolCallId === 'string' && typeof title === 'string' && title !== '') {
-      if (this.#titles.size >= MAX_TITLES) this.#titles.clear();
-      this.#titles.set(toolCallId, title.slice(0, 4000));
+    const { toolCallId, title, kind, cost } = update;
+    if (typeof toolCallId === 'string') {
+      if (this.#toolCalls.size >= MAX_TOOL_CALLS) this.#toolCalls.clear();
+      this.#toolCalls.set(toolCallId, {
+        ...this.#toolCalls.get(toolCallId),
+        ...(typeof title === 'string' && title !== '' ? { title: title.slice(0, 4000) } : {}),
+        ...(typeof kind === 'string' ? { kind: kind.slice(0, 100) } : {}),
+      });
     }
     if (update.sessionUpdate === 'usage_update' && isObject(cost) && cost.currency === 'USD') {
       if (typeof cost.amount === 'number' && cost.amount >= 0) this.#costUsd = cost.amount;

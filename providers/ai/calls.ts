@@ -3,7 +3,7 @@
  * object, names that an API takes. What is not fit stays as a call with a problem, and gets one error for a result.
  */
 import { clip, type JsonObject, jsonProblem } from '../../protocol/json.js';
-import { boundJson } from '../acp/bound.js';
+import { boundJson } from '../process/bound.js';
 import type { Redactor } from '../process/redact.js';
 import type { ModelAnswer, RawCall } from './call.js';
 import type { Part } from './journal.js';

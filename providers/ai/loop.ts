@@ -6,7 +6,7 @@ import type { LanguageModel, ToolSet } from 'ai';
 import { HoldfastError } from '../../protocol/errors.js';
 import { clip } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
-import { boundJson } from '../acp/bound.js';
+import { boundJson } from '../process/bound.js';
 import type { Redactor } from '../process/redact.js';
 import type { RunContext, RunResult } from '../provider.js';
 import { runTool } from './execute.js';

@@ -11,7 +11,10 @@
  * });
  */
 import { type CapabilityLevel, PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
+import { warnOfMissing } from '../process/installed.js';
 import type { Provider } from '../provider.js';
+import { foldersOf } from '../workspace/options.js';
+import { Workspaces } from '../workspace/workspaces.js';
 import {
   type CommandConfig,
   type CommandOptions,
@@ -34,15 +37,20 @@ const COMMAND_PROVIDER_VERSION = '1.0.0';
  */
 export function commandProvider(options: CommandOptions): Provider<CommandConfig> {
   const resolved = resolveOptions(options);
+  const workspaces = new Workspaces(resolved.workspaces, resolved.workspaceRoot);
   return {
-    manifest: manifestOf(resolved),
+    manifest: manifestOf(resolved, workspaces.areKept),
     config: configSchema(resolved),
     recovery: 'none',
-    run: (ctx) => runCommand(ctx, resolved),
+    start: async (host) => {
+      await warnOfMissing(host, resolved.id, 'commands', resolved.commands, foldersOf(resolved.workspaces));
+      return await workspaces.start(host);
+    },
+    run: (ctx) => runCommand(ctx, resolved, workspaces),
   };
 }
 
-function manifestOf(options: ResolvedOptions): ProviderManifest {
+function manifestOf(options: ResolvedOptions, takesTurns: boolean): ProviderManifest {
   const commands = Object.values(options.commands);
   const asking = level(commands.map((command) => command.input === 'ndjson'));
   return {
@@ -55,7 +63,8 @@ function manifestOf(options: ResolvedOptions): ProviderManifest {
       'action.approval': asking,
       'action.input': asking,
       'artifact.list': level(commands.map((command) => command.output === 'ndjson')),
-      'conversation.continuity': 'unsupported',
+      // The files go on; what was said is the command's own matter.
+      'conversation.continuity': takesTurns ? 'degraded' : 'unsupported',
       'event.replay': 'native',
       'event.streaming': 'native',
       'execution.cancel': 'native',

@@ -2,7 +2,7 @@
 import { HoldfastError } from '../../protocol/errors.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
-import { boundJson } from '../acp/bound.js';
+import { boundJson } from '../process/bound.js';
 import { type Redactor, TextGate } from '../process/redact.js';
 import { unlessAborted } from '../process/wait.js';
 import type { RunContext } from '../provider.js';

@@ -4,17 +4,18 @@ import { isAbsolute } from 'node:path';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { Usage } from '../../protocol/execution.js';
 import { clip } from '../../protocol/json.js';
-import { TurnClock } from '../acp/turn.js';
 import { promptText } from '../ai/prompt.js';
+import { TurnClock } from '../process/clock.js';
 import { describeExit } from '../process/exit.js';
 import { Redactor } from '../process/redact.js';
+import { type RunningProcess, startProcess } from '../process/spawn.js';
 import { cleanText } from '../process/stderr-tail.js';
 import { settledWithin, unlessAborted } from '../process/wait.js';
 import type { RunContext, RunResult } from '../provider.js';
-import { type Child, startChild } from './child.js';
+import { type OpenWorkspace, openFolder, rootsOf, type Workspaces } from '../workspace/workspaces.js';
 import type { CommandEvent } from './events.js';
 import { asHoldfastError, CommandFailure } from './failure.js';
-import { type CommandConfig, chooseLaunch, type Launch, type ResolvedOptions } from './options.js';
+import { type Choice, type CommandConfig, choose, type Launch, type ResolvedOptions } from './options.js';
 import { Output } from './output.js';
 import { Questions } from './questions.js';
 import { type Reading, readOutput } from './read.js';
@@ -25,16 +26,35 @@ const NOISE_SAMPLES = 3;
 const QUIET_MS = 500;
 
 /** See `commandProvider`. Settles when nothing of the command is left. */
-export async function runCommand(ctx: RunContext<CommandConfig>, options: ResolvedOptions): Promise<RunResult> {
+export async function runCommand(
+  ctx: RunContext<CommandConfig>,
+  options: ResolvedOptions,
+  workspaces: Workspaces,
+): Promise<RunResult> {
   const prompt = promptText(ctx.input);
-  const launch = chooseLaunch(options, ctx.config);
-  const found = await stat(launch.cwd).catch(() => undefined);
+  const choice = choose(options, ctx.config);
+  const space = await openPlace(ctx, workspaces, choice);
+  const found = await stat(space.cwd).catch(() => undefined);
   if (found?.isDirectory() !== true)
-    throw new HoldfastError('PROVIDER_ERROR', `the ${launch.place} is not there, or is no directory`);
+    throw new HoldfastError('PROVIDER_ERROR', `the ${choice.place} is not there, or is no directory`);
   if (ctx.signal.aborted) return {};
-  const { secretEnv = {}, secrets = [] } = launch.settings;
+  const { name, settings, timeoutMs } = choice;
+  const { secretEnv = {}, secrets = [] } = settings;
   const redactor = new Redactor([...Object.values(secretEnv), ...secrets]);
-  return await new CommandRun(ctx, options, launch, redactor).run(prompt);
+  const launch: Launch = { name, settings, timeoutMs, cwd: space.cwd };
+  return await new CommandRun(ctx, options, launch, space, redactor).run(prompt);
+}
+
+async function openPlace(
+  ctx: RunContext<CommandConfig>,
+  workspaces: Workspaces,
+  { cwd, workspace }: Choice,
+): Promise<OpenWorkspace> {
+  if (workspace === undefined) return openFolder(cwd ?? '');
+  const roots = rootsOf(ctx.conversation.session);
+  const space = await workspaces.open(workspace, ctx, Object.hasOwn(roots, workspace) ? roots[workspace] : undefined);
+  if (space.rootId !== undefined) await ctx.setSession({ roots: { ...roots, [workspace]: space.rootId } });
+  return space;
 }
 
 class CommandRun {
@@ -53,6 +73,7 @@ class CommandRun {
     private readonly ctx: RunContext<CommandConfig>,
     private readonly options: ResolvedOptions,
     private readonly launch: Launch,
+    private readonly space: OpenWorkspace,
     private readonly redactor: Redactor,
   ) {
     this.#output = new Output(ctx, redactor);
@@ -77,6 +98,7 @@ class CommandRun {
     });
     reading.done.catch((error: unknown) => this.#broken.abort(error));
     this.#clock.start();
+    this.space.watch((error) => this.#broken.abort(error));
     void this.#giveInput(child, prompt);
     const failure = await this.#end(child, reading).catch((error: unknown) => error);
     this.#clock.stop();
@@ -85,11 +107,12 @@ class CommandRun {
     // What it says until its output ends still counts; what holds the pipe on and cannot be ended does not.
     if (!(await reading.drained(QUIET_MS))) child.stdout.destroy();
     const last = await reading.done.then(() => this.#output.flush()).catch((error: unknown) => error);
+    const left = await this.space.finish().catch((error: unknown) => error);
     if (this.#noise.lines > 0)
       ctx.log('warn', "lines on the command's standard output were no events", { ...this.#noise });
     if (report.left.length > 0) ctx.log('error', 'processes of the command could not be ended', { pids: report.left });
     if (ctx.signal.aborted) return { forced: report.forced };
-    const error = failure ?? last;
+    const error = failure ?? last ?? left;
     if (error !== undefined) throw asHoldfastError(error, launch.name, child.stderr(), redactor);
     const { text, usage } = this.#result ?? {};
     return {
@@ -98,13 +121,13 @@ class CommandRun {
     };
   }
 
-  #start(): Child {
+  #start(): RunningProcess {
     const { command, args, env, passEnv, secretEnv } = this.launch.settings;
     const ids = {
       HOLDFAST_EXECUTION_ID: this.ctx.execution.id,
       HOLDFAST_CONVERSATION_ID: this.ctx.conversation.id,
     };
-    const child = startChild({
+    return startProcess({
       command,
       cwd: this.launch.cwd,
       env: { ...ids, ...env },
@@ -112,18 +135,13 @@ class CommandRun {
       ...(passEnv === undefined ? {} : { passEnv }),
       ...(secretEnv === undefined ? {} : { secretEnv }),
     });
-    if (!('error' in child)) return child;
-    throw new HoldfastError(
-      'PROVIDER_ERROR',
-      `command "${this.launch.name}" could not be started: ${child.error.message}`,
-    );
   }
 
-  async #giveInput(child: Child, prompt: string): Promise<void> {
+  async #giveInput(child: RunningProcess, prompt: string): Promise<void> {
     const { ctx, launch } = this;
     if (launch.settings.input === 'text') {
       await child.write(prompt);
-      return child.endInput();
+      return child.closeInput();
     }
     const { id: executionId, attempt } = ctx.execution;
     const line = { type: 'prompt', text: prompt, executionId, attempt, conversationId: ctx.conversation.id };
@@ -131,7 +149,7 @@ class CommandRun {
   }
 
   /** Resolves when the command is done. Rejects with what went wrong; resolves at once when it is to stop. */
-  async #end(child: Child, reading: Reading): Promise<void> {
+  async #end(child: RunningProcess, reading: Reading): Promise<void> {
     const { exitGraceMs } = this.options;
     const stopping = AbortSignal.any([this.ctx.signal, this.#broken.signal]);
     const first = await unlessAborted(
@@ -147,7 +165,7 @@ class CommandRun {
     if (first === undefined) return;
     if (first === 'expired') throw new CommandFailure(`took longer than ${this.#clock.limitMs} ms (timeoutMs)`);
     if (first !== 'exit') {
-      child.endInput();
+      child.closeInput();
       const exited = settledWithin(child.exited, exitGraceMs);
       if (!(await unlessAborted(exited, stopping))) {
         if (stopping.aborted || this.#result !== undefined) return;

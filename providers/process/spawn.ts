@@ -8,7 +8,7 @@ import { childEnvironment, type EnvironmentOptions, newMarker } from './environm
 import type { ProcessExit } from './exit.js';
 import { acquireGuard } from './guard.js';
 import { StderrTail } from './stderr-tail.js';
-import { type StopLimits, type StopReport, stopTree } from './stop.js';
+import { STOP_LIMITS, type StopLimits, type StopReport, stopTree } from './stop.js';
 import { ProcessTree, startedAt } from './tree.js';
 import { settledWithin } from './wait.js';
 
@@ -29,9 +29,14 @@ export interface RunningProcess {
   readonly inputBroken: Promise<Error>;
   /** Resolves when there is room for more, and also when nobody reads any more: see `inputBroken`. Never rejects. */
   write(text: string): Promise<void>;
+  /** Ends its input while it runs on. */
+  closeInput(): void;
   /** The end of what it wrote to standard error, clean. */
   stderr(): string;
-  /** Ends it and all that belongs to it (`stopTree`). Repeated calls get the first one's report. Never rejects. */
+  /**
+   * Ends it and all that belongs to it (`stopTree`). One whose input was closed before gets no time to end by itself,
+   * for it hears nothing new. Repeated calls get the first one's report. Never rejects.
+   */
   stop(limits?: StopLimits): Promise<StopReport>;
 }
 
@@ -78,11 +83,12 @@ export function startProcess(options: SpawnOptions): RunningProcess {
   const root = { pid: pid ?? 0, started: pid === undefined ? 0 : startedAt(pid), marker };
   if (pid !== undefined) guard.started(pid, root.started);
 
-  const stop = async (limits: StopLimits | undefined): Promise<StopReport> => {
+  const stop = async (given: StopLimits): Promise<StopReport> => {
     if (pid === undefined) {
       guard.release();
       return { forced: false, left: [] };
     }
+    const limits = child.stdin.writableEnded ? { ...given, inputGraceMs: 0 } : given;
     const report = await stopTree({ tree: new ProcessTree(root), exited, closeInput: () => child.stdin.end() }, limits);
     guard.release();
     child.stdin.destroy();
@@ -102,8 +108,9 @@ export function startProcess(options: SpawnOptions): RunningProcess {
         if (child.stdin.writable) child.stdin.write(text, () => resolve());
         else resolve();
       }),
+    closeInput: () => child.stdin.end(),
     stderr: () => tail.text(),
-    stop: (limits) => {
+    stop: (limits = STOP_LIMITS) => {
       stopping ??= stop(limits);
       return stopping;
     },
@@ -117,6 +124,7 @@ function notStarted(error: Error): RunningProcess {
     exited: Promise.resolve({ kind: 'not_started', error }),
     inputBroken: Promise.resolve(error),
     write: async () => {},
+    closeInput: () => {},
     stderr: () => '',
     stop: async () => ({ forced: false, left: [] }),
   };

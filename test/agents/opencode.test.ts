@@ -47,7 +47,7 @@ test('text, thoughts and usage', async () => {
   const thoughts = ctx.native('acp.agent_thought_chunk') as { update?: { content: { text: string } } }[];
   expect(thoughts.map((event) => event.update?.content.text).join('')).toBe('let me see');
   expect(result.usage).toMatchObject({ inputTokens: expect.any(Number), outputTokens: expect.any(Number) });
-  expect(ctx.sessions).toEqual([{ sessionId: expect.stringMatching(/^ses_/), agent: 'opencode' }]);
+  expect(ctx.sessions[0]).toMatchObject({ agents: { opencode: { id: expect.stringMatching(/^ses_/) } } });
   expect(left()).toEqual([]);
 });
 

@@ -82,6 +82,12 @@ describe('a request that cannot be served is refused before anything is started'
     expect(refused).toMatchObject({ code: 'VALIDATION_ERROR', message: expect.stringContaining(name) });
   });
 
+  it('for a config that fits none of several forms, naming them and not the first alone', async () => {
+    const refused = await refusedStart({ config: { steps: [{ sya: 'x' }] } });
+    expect(refused.message).toMatch(/^config\.steps\.0: .*'say'.*, or .*'wait'.*, or /);
+    expect(refused.message.length).toBeLessThan(1000);
+  });
+
   it('for a field it does not know', async () => {
     const refused = await refusedStart({ idempotencykey: 'x' });
     expect(refused).toMatchObject({ code: 'VALIDATION_ERROR', message: expect.stringContaining('idempotencykey') });

@@ -157,6 +157,7 @@ test('what a loaded session tells again is not logged, what comes after it is', 
       agent: 'fixture',
       cwd: '/',
       place: 'here',
+      label: 'here',
       settings: { command: process.execPath, args: [agentScript('polite'), 'load'] },
     },
     maxMessageBytes: 1_000_000,
@@ -165,10 +166,11 @@ test('what a loaded session tells again is not logged, what comes after it is', 
     onNoise: () => {},
     onUnknown: () => {},
   });
-  const session = await openSession(agent, updates, { cwd: '/', previous: 'ses_earlier', clientVersion: '1' });
-  expect(session).toBe('ses_earlier');
+  const turn = { cwd: '/', previous: 'ses_earlier', continuity: 'native', clientVersion: '1' } as const;
+  const session = await openSession(agent, updates, { ...turn, mcpServers: [], needs: [] });
+  expect(session).toEqual({ id: 'ses_earlier', continued: true });
   await updates.accept({
-    sessionId: session,
+    sessionId: session.id,
     update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'new' } },
   });
   await agent.stop();

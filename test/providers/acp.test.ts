@@ -14,7 +14,9 @@ describe('a turn', () => {
     const result = await provider.run(ctx);
     expect(ctx.text).toBe('You said: hi there');
     expect(result).toEqual({ usage: { inputTokens: 11, outputTokens: 7 } });
-    expect(ctx.sessions).toEqual([{ sessionId: 'ses_fixture', agent: 'fixture' }]);
+    expect(ctx.sessions).toEqual([
+      { agents: { fixture: { id: 'ses_fixture', place: 'directory of agent "fixture"' } } },
+    ]);
     expect(left()).toEqual([]);
   });
 
@@ -227,7 +229,11 @@ describe('the configuration', () => {
       workspaces: { here, gone: join(here, 'gone') },
     });
     expect(providerManifestSchema.parse(provider.manifest)).toMatchObject({ id: 'acp', topologies: ['subprocess'] });
-    expect(provider.manifest.metadata).toEqual({ agents: ['one', 'two'], workspaces: ['here', 'gone'] });
+    expect(provider.manifest.metadata).toEqual({
+      agents: ['one', 'two'],
+      workspaces: ['here', 'gone'],
+      mcpServers: [],
+    });
     for (const config of [{ agent: 'three' }, { workspace: '/etc' }, { command: 'sh' }, { cwd: here }, { mode: 1 }])
       expect(provider.config.safeParse(config).success).toBe(false);
 

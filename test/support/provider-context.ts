@@ -4,6 +4,7 @@
  */
 
 import type { ActionResponse } from '../../protocol/action.js';
+import { type Artifact, type ArtifactDescriptor, artifactSchema } from '../../protocol/artifact.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import { nativeNameProblem } from '../../protocol/event.js';
 import { type Json, type JsonObject, jsonBytes, jsonProblem } from '../../protocol/json.js';
@@ -30,6 +31,8 @@ export interface ContextOptions<C> {
   readonly input?: Json;
   readonly config?: C;
   readonly session?: Json;
+  readonly executionId?: string;
+  readonly conversationId?: string;
   readonly transcript?: RunContext['conversation']['transcript'];
   /** Answers an action as soon as it is open; undefined leaves it open. */
   readonly answer?: (action: AskedAction) => ActionResponse | undefined;
@@ -40,7 +43,7 @@ export interface ContextOptions<C> {
 }
 
 export class TestContext<C = unknown> implements RunContext<C> {
-  readonly execution = { id: 'exec_test', attempt: 1 };
+  readonly execution: RunContext['execution'];
   readonly conversation: RunContext['conversation'];
   readonly input: Json;
   readonly config: C;
@@ -48,6 +51,7 @@ export class TestContext<C = unknown> implements RunContext<C> {
   readonly actions: AskedAction[] = [];
   readonly sessions: Json[] = [];
   readonly logs: LogLine[] = [];
+  readonly artifacts: Artifact[] = [];
   readonly #abort = new AbortController();
   readonly #options: ContextOptions<C>;
   readonly #open = new Map<number, { resolve(response: ActionResponse): void; reject(error: Error): void }>();
@@ -57,8 +61,10 @@ export class TestContext<C = unknown> implements RunContext<C> {
     this.#options = options;
     this.input = options.input === undefined ? 'hello' : options.input;
     this.config = options.config ?? ({} as C);
+    this.execution = { id: options.executionId ?? 'exec_test', attempt: 1 };
     this.conversation = {
-      id: 'conv_test',
+      tenant: 'default',
+      id: options.conversationId ?? 'conv_test',
       transcript: options.transcript ?? [],
       ...(options.session === undefined ? {} : { session: options.session }),
     };
@@ -162,8 +168,17 @@ export class TestContext<C = unknown> implements RunContext<C> {
     this.logs.push({ level, message, fields });
   }
 
-  artifact(): never {
-    throw new Error('no artifacts here');
+  async artifact(descriptor: ArtifactDescriptor): Promise<Artifact> {
+    const { id = `art_${this.artifacts.length}`, metadata = {} } = descriptor;
+    const artifact = {
+      ...descriptor,
+      id,
+      metadata,
+      executionId: this.execution.id,
+      createdAt: new Date().toISOString(),
+    };
+    this.artifacts.push(artifactSchema.parse(artifact));
+    return artifact;
   }
 
   suspend(): never {

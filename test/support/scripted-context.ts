@@ -66,7 +66,7 @@ export class Attempt<C> {
     };
     return {
       execution: { id: 'exec_test', attempt: options.attempt ?? 1 },
-      conversation: { id: 'conv_test', transcript: [] },
+      conversation: { tenant: 'default', id: 'conv_test', transcript: [] },
       input: options.input ?? 'hello',
       config,
       signal,

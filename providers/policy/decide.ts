@@ -1,0 +1,117 @@
+/**
+ * What the rules say to one permission request. Deny wins over ask, ask over allow; what no rule allows is asked about.
+ * A rule that denies or asks matches whatever it may mean; one that allows matches only what is known for certain: a
+ * plain command, paths that stay where they seem to be.
+ */
+import { join } from 'node:path';
+import { isInside, realPathOf } from '../workspace/inside.js';
+import type { Rule } from './rules.js';
+import { beginsWith, type CommandLine } from './words.js';
+
+/** A tool call, as far as the agent has told. */
+export interface ToolFacts {
+  readonly agent: string;
+  readonly tool?: string | undefined;
+  readonly command?: CommandLine | undefined;
+  /** Absolute paths that it is about. */
+  readonly paths: readonly string[];
+}
+
+export interface Decision {
+  readonly answer: 'allow' | 'ask' | 'deny';
+  /** The rule that decided. */
+  readonly rule: string;
+}
+
+/** Tools that are about files: without a path, nobody knows which. */
+const ABOUT_FILES = ['read', 'edit', 'delete', 'move'];
+
+/** A path as it was written, and where it leads. */
+interface RealPath {
+  readonly said: string;
+  /** Undefined where nobody can tell. */
+  readonly real: string | undefined;
+}
+
+/** What a rule's path covers. */
+interface Area extends RealPath {
+  /** For a relative path: that place in the real workspace, without following what it may be a link to. */
+  readonly placed: string | undefined;
+}
+
+interface Matched {
+  readonly rule: Rule;
+  readonly area: Area | undefined;
+}
+
+/** Undefined when no rule has anything to say. `workspace` is the absolute path of the folder that the agent works in. */
+export async function decide(
+  rules: readonly Rule[],
+  facts: ToolFacts,
+  workspace: string,
+): Promise<Decision | undefined> {
+  const concerned = rules.filter((rule) => isOf(rule, facts));
+  if (concerned.length === 0) return undefined;
+  const resolved = async (said: string): Promise<RealPath> => ({ said, real: await realPathOf(said) });
+  const root = await resolved(workspace);
+  const paths = await Promise.all(facts.paths.map(resolved));
+  for (const answer of ['deny', 'ask', 'allow'] as const)
+    for (const rule of concerned) {
+      if (rule.answer !== answer) continue;
+      const matched = { rule, area: await areaOf(rule, root) };
+      if (answer === 'allow' ? allows(matched, facts, paths, root) : mayMean(matched, facts, paths))
+        return { answer, rule: rule.name };
+    }
+  return undefined;
+}
+
+async function areaOf({ path }: Rule, root: RealPath): Promise<Area | undefined> {
+  if (path === undefined) return undefined;
+  const said = path.isAbsolute ? path.words : join(root.said, path.words);
+  const real = await realPathOf(said);
+  const placed = root.real === undefined ? undefined : join(root.real, path.words);
+  return { said, real, placed: path.isAbsolute ? real : placed };
+}
+
+function mayMean({ rule, area }: Matched, facts: ToolFacts, paths: readonly RealPath[]): boolean {
+  const { command } = rule;
+  return (
+    (command === undefined || partsOf(facts.command).some((words) => beginsWith(words, command))) &&
+    (area === undefined ||
+      paths.some(
+        ({ said, real }) => isUnder(area.said, said) || isUnder(area.placed, real) || isUnder(area.real, real),
+      ))
+  );
+}
+
+function allows({ rule, area }: Matched, facts: ToolFacts, paths: readonly RealPath[], root: RealPath): boolean {
+  const { command } = rule;
+  if (facts.tool === 'execute' || facts.command !== undefined) {
+    // Whatever holds more than plain words is for a person, and so is what the agent does not tell.
+    if (facts.command?.kind !== 'plain') return false;
+    if (command !== undefined && !beginsWith(facts.command.words, command)) return false;
+    // A rule about files says nothing of the commands that run among them.
+    if (area !== undefined) return false;
+  } else {
+    if (command !== undefined) return false;
+    if (paths.length === 0 && (area !== undefined || ABOUT_FILES.includes(facts.tool ?? ''))) return false;
+  }
+  return area === undefined
+    ? paths.every(({ real }) => isUnder(root.real, real))
+    : paths.every(({ said, real }) => isUnder(area.said, said) && isUnder(area.placed, real));
+}
+
+function isOf(rule: Rule, facts: ToolFacts): boolean {
+  return (
+    (rule.agent === undefined || rule.agent === facts.agent) && (rule.tool === undefined || rule.tool === facts.tool)
+  );
+}
+
+function isUnder(area: string | undefined, at: string | undefined): boolean {
+  return area !== undefined && at !== undefined && isInside(area, at);
+}
+
+function partsOf(line: CommandLine | undefined): readonly (readonly string[])[] {
+  if (line === undefined) return [];
+  return line.kind === 'plain' ? [line.words] : line.parts;
+}

@@ -1,0 +1,279 @@
+/** Rules answer what they are sure of, deny wins, and everything else is for a person. */
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { ActionResponse } from '../../protocol/action.js';
+import type { Json } from '../../protocol/json.js';
+import { acpProvider } from '../../providers/acp/acp.js';
+import { decide, type ToolFacts } from '../../providers/policy/decide.js';
+import { type PolicyRule, policySchema, rulesOf } from '../../providers/policy/rules.js';
+import { commandLine } from '../../providers/policy/words.js';
+import { agentScript } from '../support/acp-agents.js';
+import { testContext } from '../support/provider-context.js';
+import { scratchFolder } from '../support/scratch.js';
+
+const rules = (...list: PolicyRule[]) => rulesOf(policySchema.parse(list));
+
+describe('a command line', () => {
+  test.each([
+    ['npm test', ['npm', 'test']],
+    ['  npm   run\tbuild  ', ['npm', 'run', 'build']],
+    [`git commit -m 'one (two) $x'`, ['git', 'commit', '-m', 'one (two) $x']],
+    ['grep "a b" src/x.ts', ['grep', 'a b', 'src/x.ts']],
+    [`echo ''`, ['echo', '']],
+    ['make all=yes', ['make', 'all=yes']],
+    ['cat naïve.txt', ['cat', 'naïve.txt']],
+  ])('%j is plain words', (line, words) => expect(commandLine(line)).toEqual({ kind: 'plain', words }));
+
+  test.each([
+    'npm test && rm -rf /',
+    'npm test; rm x',
+    'npm test | sh',
+    'npm test &',
+    'npm test\nrm x',
+    'npm test\rrm x',
+    'npm test > out',
+    'npm test < in',
+    'npm test 2>&1',
+    'npm test $(rm x)',
+    'npm test `rm x`',
+    'npm test "`rm x`"',
+    'npm test "$(rm x)"',
+    'npm test $HOME',
+    "npm test $'x'",
+    'npm test <(rm x)',
+    '(npm test)',
+    '{ npm test; }',
+    'npm test {a,b}',
+    'npm test *.ts',
+    'npm test a?c',
+    'npm test [ab]',
+    'npm test ~/x',
+    'npm test # rm',
+    'npm test \\; rm',
+    'npm test !!',
+    'A=1 npm test',
+    'npm "test',
+    "npm 'test",
+    'npm test\0',
+    '',
+    '   ',
+    `npm ${'x'.repeat(20_000)}`,
+  ])('%j is more than plain words', (line) => expect(commandLine(line).kind).toBe('compound'));
+
+  test('that no shell sees is its words, and a shell with a script is its script', () => {
+    expect(commandLine(['npm', 'test', '&&'])).toEqual({ kind: 'plain', words: ['npm', 'test', '&&'] });
+    for (const shell of ['sh', 'bash', '/bin/bash', '/usr/bin/zsh'])
+      expect(commandLine([shell, '-lc', 'npm test'])).toEqual({ kind: 'plain', words: ['npm', 'test'] });
+    expect(commandLine(['bash', '-lc', 'npm test; rm x']).kind).toBe('compound');
+    expect(commandLine(['bash', '-c', 'npm "$1"', 'x', 'y']).kind).toBe('compound');
+    expect(commandLine([]).kind).toBe('compound');
+  });
+
+  test('that is plain has no character with which a shell does more', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(...`ab '"$\`\\;&|<>(){}*?[]~#!\n=`), maxLength: 12 }), (line) => {
+        const read = commandLine(line);
+        const bare = line.replaceAll(/'[^']*'|"[^"]*"/g, '');
+        if (read.kind === 'plain') expect(bare).not.toMatch(/[$`\\;&|<>(){}*?[\]~#!\n'"]/);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+describe('a decision', () => {
+  let workspace: string;
+  const outside = scratchFolder();
+  beforeAll(() => {
+    workspace = scratchFolder();
+    mkdirSync(join(workspace, 'src'));
+    mkdirSync(join(workspace, 'secrets'));
+    writeFileSync(join(workspace, 'secrets', 'key'), 'x');
+    symlinkSync(outside, join(workspace, 'src', 'out'));
+    symlinkSync(join(workspace, 'secrets'), join(workspace, 'src', 'in'));
+    symlinkSync(join(workspace, 'nowhere'), join(workspace, 'src', 'nothing'));
+    symlinkSync('loop', join(workspace, 'src', 'loop'));
+  });
+
+  const answer = async (
+    list: PolicyRule[],
+    facts: Partial<Omit<ToolFacts, 'command'>> & { run?: string | string[] },
+  ) => {
+    const { run, paths = [], ...rest } = facts;
+    const command = run === undefined ? {} : { command: commandLine(run) };
+    const given = { agent: 'it', ...rest, ...command, paths: paths.map((path) => join(workspace, path)) };
+    return (await decide(rules(...list), given, workspace))?.answer;
+  };
+  const edit = (...paths: string[]) => ({ tool: 'edit', paths });
+  const run = (command: string | string[]) => ({ tool: 'execute', run: command });
+
+  test('is none without a rule that fits', async () => {
+    expect(await answer([], edit('src/a'))).toBeUndefined();
+    expect(await answer([{ agent: 'other', answer: 'allow' }], edit('src/a'))).toBeUndefined();
+    expect(await answer([{ tool: 'read', answer: 'allow' }], edit('src/a'))).toBeUndefined();
+    expect(await answer([{ tool: 'edit', answer: 'allow' }], { paths: ['src/a'] })).toBeUndefined();
+  });
+
+  test('denies before it asks, and asks before it allows, in whatever order the rules stand', async () => {
+    const allow: PolicyRule = { tool: 'edit', answer: 'allow' };
+    const ask: PolicyRule = { path: 'src', answer: 'ask' };
+    const deny: PolicyRule = { path: 'src/a', answer: 'deny' };
+    for (const list of [
+      [allow, ask, deny],
+      [deny, ask, allow],
+      [ask, deny, allow],
+    ]) {
+      expect(await answer(list, edit('src/a'))).toBe('deny');
+      expect(await answer(list, edit('src/b'))).toBe('ask');
+      expect(await answer(list, edit('c'))).toBe('allow');
+    }
+  });
+
+  test('about commands goes by words, not by letters', async () => {
+    const list: PolicyRule[] = [{ command: 'npm test', answer: 'allow' }];
+    expect(await answer(list, run('npm test'))).toBe('allow');
+    expect(await answer(list, run('npm test -- --watch=no'))).toBe('allow');
+    expect(await answer(list, run(['bash', '-lc', 'npm test']))).toBe('allow');
+    for (const other of ['npm testing', 'npm', 'npx test', 'npm run test', '/tmp/npm test'])
+      expect([other, await answer(list, run(other))]).toEqual([other, undefined]);
+  });
+
+  test('never allows more than plain words, whatever the rule', async () => {
+    for (const rule of [{ command: 'npm test' }, { tool: 'execute' as const }, {}])
+      for (const more of ['npm test; rm x', 'npm test $(rm x)', 'npm test\nrm x', 'npm test > /etc/x'])
+        expect([more, await answer([{ ...rule, answer: 'allow' }], run(more))]).toEqual([more, undefined]);
+    expect(await answer([{ tool: 'execute', answer: 'allow' }], { tool: 'execute' })).toBeUndefined();
+  });
+
+  test('denies a command also where it stands in the middle', async () => {
+    const list: PolicyRule[] = [{ command: 'rm', answer: 'deny' }, { answer: 'allow' }];
+    for (const line of ['rm x', 'ls && rm x', 'ls; rm x', 'ls\nrm x', 'A=1 rm x', 'ls | (rm x)'])
+      expect([line, await answer(list, run(line))]).toEqual([line, 'deny']);
+    expect(await answer(list, run('ls rm'))).toBe('allow');
+  });
+
+  test('allows files only where they really are', async () => {
+    const list: PolicyRule[] = [{ path: 'src', answer: 'allow' }];
+    expect(await answer(list, edit('src/a'))).toBe('allow');
+    expect(await answer(list, edit('src/new/deep/file'))).toBe('allow');
+    expect(await answer(list, edit('src'))).toBe('allow');
+    for (const path of ['srcs/a', 'src/../secrets/key', 'src/out/x', 'src/in/key', 'src/nothing', 'src/loop/x', '../x'])
+      expect([path, await answer(list, edit(path))]).toEqual([path, undefined]);
+    expect(await answer(list, edit('src/a', 'secrets/key'))).toBeUndefined();
+    expect(await answer(list, edit())).toBeUndefined();
+    // A rule about files says nothing of commands.
+    expect(await answer(list, { ...run('npm test'), paths: ['src'] })).toBeUndefined();
+  });
+
+  test('never allows what lies outside of the workspace, unless a rule names that place', async () => {
+    const tool: PolicyRule[] = [{ tool: 'edit', answer: 'allow' }];
+    expect(await answer(tool, edit('a'))).toBe('allow');
+    for (const path of ['../a', 'src/out/a']) expect([path, await answer(tool, edit(path))]).toEqual([path, undefined]);
+    expect(await answer([{ path: outside, answer: 'allow' }], { ...edit(), paths: ['../'] })).toBeUndefined();
+    const facts = { agent: 'it', tool: 'edit', paths: [join(outside, 'a')] };
+    expect((await decide(rules({ path: outside, answer: 'allow' }), facts, workspace))?.answer).toBe('allow');
+  });
+
+  test('denies a file by whatever way it is reached', async () => {
+    const list: PolicyRule[] = [{ path: 'secrets', answer: 'deny' }, { answer: 'allow' }];
+    for (const path of ['secrets/key', 'src/in/key', 'src/in'])
+      expect([path, await answer(list, edit(path))]).toEqual([path, 'deny']);
+    expect(await answer(list, edit('src/a', 'secrets/key'))).toBe('deny');
+  });
+});
+
+describe('a wrong rule is one clear error', () => {
+  const it = { command: process.execPath, cwd: '/' };
+  test.each<[Record<string, Json>, RegExp]>([
+    [{ command: 'npm test && x', answer: 'allow' }, /^acpProvider: policy\.0\.command: must be plain words[^;]*$/],
+    [{ command: '', answer: 'deny' }, /policy\.0\.command: must be plain words/],
+    [{ path: '../x', answer: 'allow' }, /policy\.0\.path: must not hold "\.\."/],
+    [{ path: '', answer: 'allow' }, /policy\.0\.path: must not be empty/],
+    [{ tool: 'shell', answer: 'allow' }, /policy\.0\.tool: .*"execute"/],
+    [{ agent: 'nobody', answer: 'allow' }, /policy\.0\.agent: "nobody" is not in "agents"/],
+    [{ command: 'ls', path: 'src', answer: 'allow' }, /policy\.0: has both "command" and "path"/],
+    [{ command: 'ls', tool: 'edit', answer: 'allow' }, /policy\.0: .*"execute" only/],
+    [{ tool: 'edit', answer: 'yes' }, /policy\.0\.answer/],
+    [{ tools: 'edit', answer: 'allow' }, /policy\.0: .*"tools"/],
+    [{ tool: 'edit' }, /policy\.0\.answer/],
+  ])('%j', (rule, message) => {
+    const make = () => acpProvider({ agents: { it }, policy: [rule as unknown as PolicyRule] });
+    expect(make).toThrow(expect.objectContaining({ code: 'VALIDATION_ERROR' }));
+    expect(make).toThrow(message);
+  });
+});
+
+describe('an agent that asks', () => {
+  const edits = (path: string) => ({ title: `edit ${path}`, kind: 'edit', locations: [{ path }] });
+  const runs = (command: string) => ({ title: command, kind: 'execute', rawInput: { command } });
+
+  function asking(policy: PolicyRule[], more: Partial<Parameters<typeof acpProvider>[0]> = {}) {
+    const it = { command: process.execPath, args: [agentScript('polite'), 'ask_each'], cwd: scratchFolder() };
+    const provider = acpProvider({ agents: { it }, policy, ...more });
+    let session: Json | undefined;
+    return async (toolCalls: Json[], response?: ActionResponse) => {
+      const ctx = testContext(provider, {
+        input: JSON.stringify(toolCalls),
+        ...(session === undefined ? {} : { session }),
+        answer: () => response,
+      });
+      await provider.run(ctx);
+      session = ctx.sessions.at(-1);
+      return { said: ctx.text.trim().split(' '), asked: ctx.actions.map(({ title }) => title), ctx };
+    };
+  }
+
+  test('is answered by the rules, each on record; a person is asked about the rest', async () => {
+    const turn = asking([
+      { name: 'sources', path: 'src', answer: 'allow' },
+      { command: 'npm test', answer: 'allow' },
+      { command: 'git push', answer: 'deny' },
+    ]);
+    const { said, asked, ctx } = await turn(
+      [edits('src/a'), runs('npm test'), runs('npm test; ls'), runs('git push origin'), edits('/etc/passwd')],
+      { approved: true },
+    );
+    expect(said).toEqual(['once', 'once', 'once', 'no', 'once']);
+    expect(asked).toEqual(['npm test; ls', 'edit /etc/passwd']);
+    expect(ctx.native('policy.answered')).toMatchObject([
+      { rule: 'sources', approved: true, optionId: 'once', toolCall: { title: 'edit src/a' } },
+      { rule: 'policy.1', approved: true, toolCall: { title: 'npm test' } },
+      { rule: 'policy.2', approved: false, optionId: 'no', toolCall: { title: 'git push origin' } },
+    ]);
+  });
+
+  test('is not asked again in the execution, or in the conversation, where the answer says so', async () => {
+    const turn = asking([]);
+    const same = runs('make');
+    const for_ = (scope: string, approved = true) => ({ approved, metadata: { scope } });
+    expect((await turn([same, same], for_('once'))).asked).toEqual(['make', 'make']);
+    const once = await turn([same, same, runs('make all')], for_('execution'));
+    expect([once.said, once.asked]).toEqual([
+      ['once', 'once', 'once'],
+      ['make', 'make all'],
+    ]);
+    expect(once.ctx.native('policy.remembered')).toMatchObject([{ scope: 'execution', approved: true }, {}]);
+    expect(once.ctx.native('policy.answered')).toMatchObject([{ remembered: expect.any(String), approved: true }]);
+    expect((await turn([same], for_('conversation', false))).said).toEqual(['no']);
+    const later = await turn([same]);
+    expect([later.said, later.asked]).toEqual([['no'], []]);
+  });
+
+  test('is asked again where the worker does not let an answer stand for longer', async () => {
+    const turn = asking([], { scopes: ['execution'] });
+    const answer = { approved: true, metadata: { scope: 'conversation' } };
+    const { asked, ctx } = await turn([runs('make'), runs('make')], answer);
+    expect(asked).toEqual(['make', 'make']);
+    expect(ctx.native('policy.scope_refused')).toMatchObject([{ scope: 'conversation' }, {}]);
+    const alone = await asking([], { continuity: 'none' })([runs('make'), runs('make')], answer);
+    expect(alone.asked).toEqual(['make', 'make']);
+  });
+
+  test('is denied by a rule whatever a person said before', async () => {
+    const it = asking([{ command: 'make', answer: 'deny' }]);
+    const { said, asked } = await it([runs('make')], { approved: true, metadata: { scope: 'conversation' } });
+    expect([said, asked]).toEqual([['no'], []]);
+  });
+});
