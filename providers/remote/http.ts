@@ -54,13 +54,12 @@ export class Remote {
   }
 
   private async once(method: string, path: string, { body, idempotencyKey, signal }: Call): Promise<unknown> {
-    const timeout = new AbortController();
-    const late = setTimeout(() => timeout.abort(), this.options.requestTimeoutMs);
+    const limit = within(this.options.requestTimeoutMs, signal);
     let text: string;
     try {
       const response = await this.send(path, {
         method,
-        signal: signal === undefined ? timeout.signal : AbortSignal.any([signal, timeout.signal]),
+        signal: limit.signal,
         headers: {
           accept: 'application/json',
           ...(method === 'POST' ? { 'content-type': 'application/json' } : {}),
@@ -70,7 +69,7 @@ export class Remote {
       });
       text = await this.textOf(response);
     } finally {
-      clearTimeout(late);
+      limit.end();
     }
     try {
       return JSON.parse(text);
@@ -82,11 +81,10 @@ export class Remote {
   /** Opens a stream; undefined when the other end says that there is nothing more to come. */
   async open(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | undefined> {
     // The body may take for ever; its head may not.
-    const head = new AbortController();
-    const late = setTimeout(() => head.abort(), this.options.requestTimeoutMs);
+    const head = within(this.options.requestTimeoutMs, signal);
     try {
       const response = await this.send(path, {
-        signal: AbortSignal.any([signal, head.signal]),
+        signal: head.signal,
         headers: { accept: 'text/event-stream', 'cache-control': 'no-store' },
       });
       if (response.status === 204) return undefined;
@@ -95,7 +93,7 @@ export class Remote {
       await response.body?.cancel();
       throw new RemoteProblem(`GET ${path} was answered with ${type || 'no content type'}, not with a stream`, false);
     } finally {
-      clearTimeout(late);
+      head.end();
     }
   }
 
@@ -176,8 +174,20 @@ export class Remote {
       );
     if (failures === 3) this.warn('the remote runtime is out of reach', { error: problem.message });
     const wait = Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2);
-    await delay(Math.max(wait, Math.min(atLeastMs, MAX_WAIT_MS)), undefined, signal === undefined ? {} : { signal });
+    const waits = Math.max(wait, Math.min(atLeastMs, MAX_WAIT_MS));
+    await delay(waits, undefined, signal === undefined ? {} : { signal }).catch(() => undefined);
+    signal?.throwIfAborted();
   }
+}
+
+/** A signal that aborts with `signal`, and after so many milliseconds unless it was ended before. */
+export function within(ms: number, signal?: AbortSignal): { readonly signal: AbortSignal; end(): void } {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), ms);
+  return {
+    signal: signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]),
+    end: () => clearTimeout(timer),
+  };
 }
 
 function problemIn(body: string): { readonly code?: string; readonly message: string } {

@@ -4,7 +4,7 @@ import { HoldfastError } from '../../protocol/errors.js';
 import { clip, type JsonObject } from '../../protocol/json.js';
 import { MAX_MESSAGE_LENGTH } from '../../protocol/limits.js';
 import { HandedOver, type RunContext, type RunResult } from '../provider.js';
-import { asHoldfastError, Remote, RemoteProblem } from './http.js';
+import { asHoldfastError, Remote, RemoteProblem, within } from './http.js';
 import { Journal } from './journal.js';
 import { type Ending, Mirror } from './mirror.js';
 import type { ResolvedOptions } from './options.js';
@@ -120,9 +120,9 @@ async function resultOf(
 
 async function usageOf(ctx: RunContext<unknown>, remote: Remote, executionId: string): Promise<RunResult['usage']> {
   const path = `/v1/executions/${executionId}`;
+  const limit = within(USAGE_MS, ctx.signal);
   try {
-    const signal = AbortSignal.any([ctx.signal, AbortSignal.timeout(USAGE_MS)]);
-    const { usage } = read(executionReply, await remote.call('GET', path, { signal }), `GET ${path}`);
+    const { usage } = read(executionReply, await remote.call('GET', path, { signal: limit.signal }), `GET ${path}`);
     if (usage === undefined) return undefined;
     const { inputTokens, outputTokens, costUsd } = usage;
     return {
@@ -133,5 +133,7 @@ async function usageOf(ctx: RunContext<unknown>, remote: Remote, executionId: st
   } catch (error) {
     ctx.log('warn', 'the usage of the remote execution is not known', { error: String(error) });
     return undefined;
+  } finally {
+    limit.end();
   }
 }

@@ -53,7 +53,8 @@ export async function startRemote(ctx: RunContext<JsonObject>, remote: Remote, j
   }
   if (id === undefined) throw new RemoteProblem('a new conversation does not take an execution', false);
   const conversationId = journal.start?.conversationId ?? null;
-  void ctx.emit('provider.event', { name: 'remote.started', executionId: id, conversationId });
+  // In one batch with the record; told to stop meanwhile, neither is of use.
+  ctx.emit('provider.event', { name: 'remote.started', executionId: id, conversationId }).catch(() => undefined);
   await journal.record({ executionId: id }).catch((error) => {
     // Told to stop meanwhile: it is still known here, and is stopped.
     if (!ctx.signal.aborted) throw error;

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { clip } from '../../protocol/json.js';
 import { MAX_MESSAGE_LENGTH } from '../../protocol/limits.js';
 import type { RunContext, RunResult } from '../provider.js';
-import { type Remote, RemoteProblem } from './http.js';
+import { type Remote, RemoteProblem, within } from './http.js';
 import { endingOf } from './mirror.js';
 import { follow } from './stream.js';
 
@@ -55,14 +55,13 @@ export async function stopRemote(
 
 /** Our execution fails: what nobody watches any more should not go on. */
 export async function letGo(ctx: RunContext<unknown>, remote: Remote, executionId: string): Promise<void> {
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), LET_GO_MS);
+  const limit = within(LET_GO_MS);
   try {
     const body = { reason: 'the execution that started it has failed' };
-    await remote.call('POST', `/v1/executions/${executionId}:cancel`, { body, signal: late.signal });
+    await remote.call('POST', `/v1/executions/${executionId}:cancel`, { body, signal: limit.signal });
   } catch (error) {
     ctx.log('warn', 'the remote execution may still run', { executionId, error: remote.said(error) });
   } finally {
-    clearTimeout(timer);
+    limit.end();
   }
 }
