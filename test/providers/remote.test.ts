@@ -172,6 +172,13 @@ describe('an execution there is one here', () => {
     }
   });
 
+  test('that is terminated through the server leaves nothing running there', async () => {
+    const { id } = await start([{ say: 'x' }, { hang: true }]);
+    const other = await counterpart(id);
+    await here.handle(id).terminate('by an operator');
+    expect((await there.client.waitForTerminal(other, { timeoutMs: 30_000 })).state).toBe('cancelled');
+  });
+
   test('a promise that does not hold there fails before anything is started there', async () => {
     const { id } = await here.start({ providerId: 'overpromising' });
     const { error } = await here.client.waitForTerminal(id);
