@@ -1,12 +1,37 @@
 /** How an execution runs, ends, and is read. */
-import { setTimeout as delay } from 'node:timers/promises';
+import { randomUUID } from 'node:crypto';
 import type { HoldfastEvent } from '../../protocol/event.js';
-import { type ExecutionState, isTerminal, walk } from '../../protocol/lifecycle.js';
-import { type Check, type Finished, type Kit, must, mustEqual, mustRefuse, Skipped } from '../kit.js';
+import { walk } from '../../protocol/lifecycle.js';
+import { type Check, type Finished, type Kit, must, mustEqual, mustRefuse, refusalOf, Skipped } from '../kit.js';
+import { cancelledRun } from './cancelled.js';
 
-/** The scenario `text`, run once for all checks that look at it. */
-export function textRun(kit: Kit): Promise<Finished> {
-  return kit.once('text', () => kit.run(kit.scenarios.text));
+/** The scenario `text` with all that is claimed required; run once for all checks that look at it. */
+export function textRun(kit: Kit): Promise<TextRun> {
+  return kit.once('text', async () => {
+    const { id: conversationId } = await kit.client.createConversation();
+    const key = { conversationId, idempotencyKey: randomUUID() };
+    const { text } = kit.scenarios;
+    const refusal = await refusalOf(kit.start(text, { ...key, requiredCapabilities: [NO_SUCH_CAPABILITY] }));
+    const { capabilities } = await kit.manifest();
+    const claimed = Object.entries(capabilities).filter(([, level]) => level !== 'unsupported');
+    const request = { ...key, requiredCapabilities: claimed.map(([name]) => name) };
+    const { execution, replayed } = await kit.submit(text, request);
+    return { ...(await kit.finish(execution.id)), request, claimed, refusal, replayed };
+  });
+}
+
+const NO_SUCH_CAPABILITY = 'conformance.no-such-thing';
+
+export interface TextRun extends Finished {
+  readonly request: {
+    readonly conversationId: string;
+    readonly idempotencyKey: string;
+    readonly requiredCapabilities: string[];
+  };
+  readonly claimed: readonly (readonly [string, string])[];
+  /** What came of the same start, when it required what no provider has; and whether it had started something. */
+  readonly refusal: string;
+  readonly replayed: boolean;
 }
 
 export const lifecycleChecks: readonly Check[] = [
@@ -67,24 +92,13 @@ export const lifecycleChecks: readonly Check[] = [
   {
     name: 'lifecycle.states',
     async run(kit) {
-      const { id } = await kit.start(kit.scenarios.hang);
-      const seen: ExecutionState[] = ['queued'];
-      const look = async (): Promise<ExecutionState> => {
-        const { state } = await kit.client.getExecution(id);
-        if (seen.at(-1) !== state) seen.push(state);
-        return state;
-      };
-      const end = performance.now() + kit.options.timeoutMs;
-      while ((await look()) !== 'running' && performance.now() < end) await delay(10);
-      await kit.client.cancel(id);
-      while (!isTerminal(await look()) && performance.now() < end) await delay(10);
-      for (const [at, state] of seen.entries()) {
-        const next = seen[at + 1];
+      const { states } = await cancelledRun(kit);
+      for (const [at, state] of states.entries()) {
+        const next = states[at + 1];
         must(next === undefined || walk(state, next) !== undefined, `it went from ${state} to ${next}`);
       }
-      must(seen.includes('running') && seen.at(-1) === 'cancelled', `it went ${seen.join(' -> ')}`);
-      await kit.finish(id);
-      return seen.join(' -> ');
+      must(states.includes('running') && states.at(-1) === 'cancelled', `it went ${states.join(' -> ')}`);
+      return states.join(' -> ');
     },
   },
   {
