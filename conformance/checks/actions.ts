@@ -8,6 +8,8 @@ interface Answered extends Finished {
   /** What came of an answer that is none, and whether the action was open after it. */
   readonly invalid: string;
   readonly openAfterInvalid: boolean;
+  /** What came of a yes to another payload. */
+  readonly unseen: string;
   /** What came of five answers at once, and of the first accepted one when it was repeated. */
   readonly race: readonly string[];
   readonly repeated: string;
@@ -69,6 +71,16 @@ export const actionChecks: readonly Check[] = [
     },
   },
   {
+    name: 'actions.digest',
+    async run(kit) {
+      await kit.needs('action.approval', 'approval');
+      const { unseen, openAfterInvalid } = await approved(kit);
+      mustEqual('a yes to another payload', unseen, 'INVALID_STATE');
+      must(openAfterInvalid, 'a yes to another payload closed the action');
+      return undefined;
+    },
+  },
+  {
     name: 'invariant.9-one-answer',
     async run(kit) {
       await kit.needs('action.approval', 'approval');
@@ -89,6 +101,8 @@ function approved(kit: Kit): Promise<Answered> {
     const { id } = await kit.start(kit.scenario('approval'));
     const action = await openAction(kit, id);
     const invalid = await refusalOf(kit.client.respond(id, action.id, {}));
+    const other = { ...answerTo(action, true), expectedDigest: '0'.repeat(64) };
+    const unseen = await refusalOf(kit.client.respond(id, action.id, other));
     const { pendingActions } = await kit.client.getExecution(id);
     const yes = answerTo(action, true);
     const ids = [1, 2, 3, 4, 5].map((n) => `resp_conformance_${n}`);
@@ -98,7 +112,7 @@ function approved(kit: Kit): Promise<Answered> {
     const winner = ids[race.indexOf('accepted')] ?? ids[0] ?? '';
     const repeated = await refusalOf(kit.client.respond(id, action.id, yes, { responseId: winner }));
     const openAfterInvalid = pendingActions.some((each) => each.id === action.id);
-    return { ...(await kit.finish(id)), action, invalid, openAfterInvalid, race, repeated };
+    return { ...(await kit.finish(id)), action, invalid, openAfterInvalid, unseen, race, repeated };
   });
 }
 

@@ -5,8 +5,9 @@
 import { createHash } from 'node:crypto';
 import type { ActionResponse } from '../../protocol/action.js';
 import { base32 } from '../../protocol/ids.js';
-import { clip, type Json } from '../../protocol/json.js';
-import type { RunContext } from '../provider.js';
+import { clip, type Json, type JsonObject } from '../../protocol/json.js';
+import { valueSchemaProblem } from '../../protocol/value-schema.js';
+import type { ActionQuestion, RunContext } from '../provider.js';
 import { type Remote, RemoteProblem } from './http.js';
 import type { Journal } from './journal.js';
 import type { RemoteAction } from './wire.js';
@@ -73,19 +74,35 @@ export class Questions {
   }
 
   private async pursue(action: RemoteAction, signal: AbortSignal): Promise<void> {
-    const { id, kind, title, description, payload } = action;
-    const { redactor } = this.remote;
+    const { id, expiresAt } = action;
     for (;;) {
-      const response = await this.ctx.requestAction({
-        kind,
-        title: clip(redactor.text(title) || 'Untitled', MAX_TITLE),
-        ...(description === undefined ? {} : { description: clip(redactor.text(description), MAX_DESCRIPTION) }),
-        payload: redactor.data((payload ?? null) as Json),
-        signal,
-      });
+      const { approved, value, metadata } = await this.ctx.requestAction({ ...this.questionOf(action), signal });
+      // The other end has the same clock to it, and what comes of it then is said there.
+      if (metadata?.expired === true && expiresAt !== undefined && Date.parse(expiresAt) <= Date.now()) return;
+      const response = {
+        ...(approved === undefined ? {} : { approved }),
+        ...(value === undefined ? {} : { value }),
+        ...(metadata === undefined ? {} : { metadata }),
+      };
       await this.journal.record({ answer: { actionId: id, response } });
       if ((await this.deliver(id, response)) !== 'refused') return;
     }
+  }
+
+  private questionOf(action: RemoteAction): ActionQuestion {
+    const { kind, title, description, payload, valueSchema, expiresAt } = action;
+    const { redactor } = this.remote;
+    const schema = valueSchema as JsonObject | undefined;
+    const isTaken = kind === 'input' && schema !== undefined && valueSchemaProblem(schema) === undefined;
+    return {
+      kind,
+      title: clip(redactor.text(title) || 'Untitled', MAX_TITLE),
+      ...(description === undefined ? {} : { description: clip(redactor.text(description), MAX_DESCRIPTION) }),
+      payload: redactor.data((payload ?? null) as Json),
+      // One that is not taken here is held against the value there.
+      ...(isTaken ? { valueSchema: schema } : {}),
+      ...(expiresAt === undefined ? {} : { expiresAt }),
+    };
   }
 
   /** `refused`: it does not fit there, and the question is still open. */

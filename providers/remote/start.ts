@@ -95,12 +95,9 @@ async function started(ctx: RunContext<JsonObject>, remote: Remote, journal: Jou
       throw error;
     const isLost = error.status === 404 ? error.code === 'NOT_FOUND' : error.code === 'INVALID_STATE';
     if (!isLost) throw error;
-    const { conversationId } = start;
-    await ctx.emit('provider.event', { name: 'remote.session_lost', conversationId, why: error.message });
-    if (capabilityLevel(remote.options, CONTINUITY) === 'degraded') return undefined;
-    throw new HoldfastError('PROVIDER_ERROR', `the conversation at the other end cannot go on: ${error.message}`, {
-      cause: error,
-    });
+    // Rejects where the manifest promises to go on with it.
+    await ctx.sessionLost(`the conversation ${start.conversationId} at the other end cannot go on: ${error.message}`);
+    return undefined;
   }
 }
 

@@ -17,6 +17,8 @@ const action = z.looseObject({
   kind: z.enum(['approval', 'input']),
   title: z.string(),
   description: z.string().optional(),
+  valueSchema: z.looseObject({}).optional(),
+  expiresAt: z.iso.datetime().optional(),
 });
 export type RemoteAction = z.infer<typeof action> & { readonly payload?: Json };
 

@@ -209,6 +209,12 @@ const BROKEN: Readonly<Record<string, Broken>> = {
     }),
     detail: /neither yes nor no: "accepted"/,
   },
+  'actions.digest': {
+    client: (real) => ({
+      respond: (id, action, { expectedDigest: _, ...answer }, options) => real.respond(id, action, answer, options),
+    }),
+    detail: /a yes to another payload: "accepted"/,
+  },
   'continuity.refused': {
     client: starting(({ requiredCapabilities: _, ...request }) => request),
     detail: /requiring conversation.continuity: accepted/,

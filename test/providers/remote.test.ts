@@ -129,6 +129,21 @@ describe('an execution there is one here', () => {
     ]);
   });
 
+  test('with what its questions bring along: the shape of a value, and a time that the other end keeps', async () => {
+    const { id } = await start([
+      { ask: { title: 'How many?', valueSchema: { type: 'integer' } } },
+      { approve: { title: 'Quick!', timeoutSeconds: 1 } },
+    ]);
+    const action = await here.action(id);
+    const answer = (value: number | string) => here.client.respond(id, action.id, { value });
+    await expect(answer('many')).rejects.toThrow(expect.objectContaining({ code: 'VALIDATION_ERROR' }));
+    await answer(7);
+    expect((await here.client.waitForTerminal(id)).finalOutput).toBe('7expired');
+    const [, second] = (await here.log(id)).filter(isActionRequired);
+    const [, there2] = (await there.log(await counterpart(id))).filter(isActionRequired);
+    expect(second!.data.expiresAt).toBe(there2!.data.expiresAt);
+  });
+
   test('a question that is answered there is withdrawn here', async () => {
     const { id } = await start([{ approve: { title: 'Who is first?' } }, { say: '!' }]);
     const action = await here.action(id);
@@ -206,8 +221,8 @@ describe('a conversation there for one here', () => {
     expect(outputs).toEqual(['turn 1', 'turn 2']);
     const { id } = await here.start({ providerId: 'talking', conversationId });
     const { error } = await here.client.waitForTerminal(id);
-    expect(error?.message).toMatch(/the conversation at the other end cannot go on: .*is closed/);
-    expect((await here.log(id)).map(nameOf)).toContain('remote.session_lost');
+    expect(error?.message).toMatch(/the conversation conv_\w+ at the other end cannot go on: .*is closed/);
+    expect((await here.log(id)).map(nameOf)).toContain('runtime.session_lost');
   });
 });
 
