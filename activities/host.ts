@@ -357,6 +357,6 @@ export class Host implements HostActivities {
   async stopAll(graceMs: number): Promise<void> {
     this.closing = true;
     const live = [...this.runs.values()].filter((run) => run.phase !== 'settled');
-    await Promise.all(live.map((run) => run.giveUp('the worker shuts down', graceMs, true)));
+    await Promise.all(live.map((run) => run.giveUp('the worker shuts down', { graceMs, orderly: true })));
   }
 }

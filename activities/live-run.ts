@@ -10,7 +10,7 @@ import { clip, tailWithin } from '../protocol/json.js';
 import { MAX_MESSAGE_LENGTH, MAX_TEXT_BYTES } from '../protocol/limits.js';
 import type { BatchItem } from '../protocol/log/inputs.js';
 import { capabilityLevel } from '../protocol/manifest.js';
-import type { RunContext, RunResult } from '../providers/provider.js';
+import { HandedOver, type RunContext, type RunResult } from '../providers/provider.js';
 import type { HostOutcome } from '../workflows/messages.js';
 import { faultPoint } from './fault-points.js';
 import type { Launch } from './launch.js';
@@ -83,7 +83,7 @@ export class LiveRun {
       failed: (error) => {
         if (this.abort.signal.aborted) return;
         log('warn', 'a batch was refused for good; the provider is stopped', { error: String(error) });
-        void this.giveUp('its log takes no more', 5_000);
+        void this.giveUp('its log takes no more', { graceMs: 5_000, isOver: true });
       },
     });
     this.context = new ProviderContext({
@@ -120,7 +120,7 @@ export class LiveRun {
     void this.sink.push({ kind: 'started', ...(took === undefined ? {} : { took }) });
     await this.sink.flush();
     if (Date.now() - this.lastAcknowledged > freshMs && !(await isCurrent()))
-      void this.giveUp('another attempt took over before it had started', 0);
+      void this.giveUp('another attempt took over before it had started', { graceMs: 0 });
     if (this.abort.signal.aborted) return undefined;
     this.called = true;
     try {
@@ -199,7 +199,7 @@ export class LiveRun {
    * signal, calls its own cleanup, and waits `graceMs` for it to settle.
    */
   stop(reason: string, graceMs: number): Promise<Confirmation> {
-    this.stopped ??= this.stopOnce(reason, graceMs).then((confirmation) => {
+    this.stopped ??= this.stopOnce(ended(reason), graceMs).then((confirmation) => {
       this.settle({ kind: 'stopped', confirmation });
       return confirmation;
     });
@@ -207,11 +207,13 @@ export class LiveRun {
   }
 
   /**
-   * Stops the provider because this host has to let go of it; the execution may go on elsewhere. `orderly`: nothing is
-   * wrong with the execution, so this does not count against its recoveries.
+   * Stops the provider because this host has to let go of it; unless it `isOver`, the execution may go on elsewhere.
+   * `orderly`: nothing is wrong with the execution, so this does not count against its recoveries.
    */
-  giveUp(why: string, graceMs: number, orderly = false): Promise<Confirmation> {
-    this.stopped ??= this.stopOnce(why, graceMs).then((confirmation) => {
+  giveUp(why: string, how: { graceMs: number; orderly?: boolean; isOver?: boolean }): Promise<Confirmation> {
+    const { graceMs, orderly = false, isOver = false } = how;
+    const reason = isOver || !this.journaled ? ended(why) : new HandedOver(why);
+    this.stopped ??= this.stopOnce(reason, graceMs).then((confirmation) => {
       const message = `the provider was stopped by its host: ${why}`;
       this.settle({ kind: 'settled', result: { how: 'lost', message, orderly } });
       return confirmation;
@@ -219,9 +221,9 @@ export class LiveRun {
     return this.stopped;
   }
 
-  private async stopOnce(reason: string, graceMs: number): Promise<Confirmation> {
+  private async stopOnce(reason: DOMException, graceMs: number): Promise<Confirmation> {
     const before = this.phase;
-    this.abort.abort(new DOMException(reason, 'AbortError'));
+    this.abort.abort(reason);
     this.sink.close();
     if (!this.called) return 'not_running';
     if (before === 'settled') return 'cooperative';
@@ -245,4 +247,8 @@ export class LiveRun {
       this.options.log('warn', "the provider's cleanup failed", { error: String(error) });
     }
   }
+}
+
+function ended(why: string): DOMException {
+  return new DOMException(why, 'AbortError');
 }

@@ -22,11 +22,12 @@ export async function supervise(live: LiveRun, pool: PoolSettings, calls: Server
     if (over.signal.aborted) return;
     if (live.watched && now - live.lastAcknowledged < pool.heartbeatTimeoutMs) continue;
     // Before anything is asked: after a freeze every moment counts, and a server that is away may not answer soon.
-    if (live.journaled && now >= due) await live.giveUp('it lost the server for too long', budget);
+    if (live.journaled && now >= due) await live.giveUp('it lost the server for too long', { graceMs: budget });
     else {
       const left = live.journaled ? Math.max(1, Math.min(every, due - now)) : every;
       const status = await calls.status(live.workflowId, live.runId, left);
-      if (status === 'closed') await live.giveUp('its execution is closed', pool.stopGraceMs);
+      if (status === 'closed')
+        await live.giveUp('its execution is closed', { graceMs: pool.stopGraceMs, isOver: true });
       // Its run, which was about to roll over, is still there: nobody else can have been given this attempt.
       else if (status === 'running' && live.handedOver) live.lastAcknowledged = now;
     }

@@ -153,6 +153,17 @@ export interface RunContext<C = unknown> {
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }
 
+/**
+ * The reason of `ctx.signal` when this host lets go of a run that may go on elsewhere: it drains, or it lost the server.
+ * With recovery `journal`, leave alone what the next attempt will go on with. Any other reason means that the execution
+ * is over.
+ */
+export class HandedOver extends DOMException {
+  constructor(why: string) {
+    super(why, 'AbortError');
+  }
+}
+
 /** The shape `createWorker` takes providers of any configuration in. */
 // biome-ignore lint/suspicious/noExplicitAny: a list of providers holds many different configuration types
 export type AnyProvider = Provider<any>;

@@ -19,8 +19,9 @@ export const CONSUMER_TSCONFIG = {
 export const CONSUMER_TYPES = `
 import { z } from 'zod';
 import { HoldfastClient, type StartedExecution } from 'holdfast/client';
+import { type CheckResult, checkConformance, formatReport } from 'holdfast/conformance';
 import { type ErrorCode, type HoldfastEvent, HoldfastError } from 'holdfast/protocol';
-import { acpProvider, PROTOCOL_VERSION, type Provider, scriptedProvider } from 'holdfast/provider';
+import { acpProvider, PROTOCOL_VERSION, type Provider, remoteProvider, scriptedProvider } from 'holdfast/provider';
 import { createWorker, type HoldfastWorker } from 'holdfast/worker';
 
 const shout: Provider<{ times: number }> = {
@@ -43,7 +44,8 @@ const shout: Provider<{ times: number }> = {
 
 export async function main(): Promise<ErrorCode | undefined> {
   const agents = acpProvider({ agents: { it: { command: 'agent', cwd: '/tmp' } } });
-  const worker: HoldfastWorker = await createWorker({ providers: [shout, scriptedProvider(), agents] });
+  const there = remoteProvider({ baseURL: 'https://agents.example', provider: 'it', capabilities: {} });
+  const worker: HoldfastWorker = await createWorker({ providers: [shout, scriptedProvider(), agents, there] });
   const client = await HoldfastClient.connect({ address: 'localhost:7233' });
   try {
     const { id } = await client.createConversation();
@@ -53,6 +55,10 @@ export async function main(): Promise<ErrorCode | undefined> {
       if (seen.type === 'output.text.delta') seen.data.text.toUpperCase();
       if (seen.type === 'action.required') await client.respond(seen.executionId, seen.data.id, { approved: true });
     }
+    const scenarios = { text: { config: { times: 1 } }, hang: { config: { times: 2 } } };
+    const report = await checkConformance({ client, providerId: 'shout', scenarios, only: ['manifest'] });
+    const failed: readonly CheckResult[] = report.checks.filter(({ outcome }) => outcome === 'failed');
+    if (failed.length > 0) console.log(formatReport(report));
     return undefined;
   } catch (error) {
     if (error instanceof HoldfastError) return error.code;
@@ -68,6 +74,7 @@ export async function main(): Promise<ErrorCode | undefined> {
 export const CONSUMER_RUN = `
 import assert from 'node:assert/strict';
 import { HoldfastClient, HoldfastError as ClientsError } from 'holdfast/client';
+import { checkConformance, formatReport } from 'holdfast/conformance';
 import { HoldfastError } from 'holdfast/protocol';
 import { scriptedProvider } from 'holdfast/provider';
 import { createWorker } from 'holdfast/worker';
@@ -105,6 +112,15 @@ for (const [call, code] of [
   assert.deepEqual([error.name, error.code], ['HoldfastError', code]);
 }
 console.log('- errors of holdfast/client are the class of holdfast/protocol, with name and code');
+
+const scenarios = {
+  text: { input: 'hello', says: 'hello' },
+  hang: { config: { steps: [{ hang: true }] } },
+  approval: { config: { steps: [{ approve: { title: 'Go on?' } }] } },
+};
+const report = await checkConformance({ client, providerId: 'scripted', scenarios });
+assert.ok(report.passed, formatReport(report));
+console.log('- the conformance kit made ' + report.checks.length + ' checks of it');
 
 await client.close();
 await worker.shutdown({ drainMs: 0 });

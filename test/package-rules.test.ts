@@ -72,6 +72,8 @@ const RULES: Readonly<Record<string, { readonly may: readonly string[]; readonly
     ],
   },
   gateway: { may: ['protocol', 'client', 'packages but Temporal’s'] },
+  // It sees a provider and a deployment as their users do; a server of its own is for a provider that has none.
+  conformance: { may: ['protocol', 'client', 'providers/provider', 'worker', 'dev/server'] },
   dev: { may: ['@temporalio/testing', '@temporalio/client', '@temporalio/common'] },
 };
 
@@ -148,6 +150,9 @@ describe('what a folder may import', () => {
       ['worker', 'gateway/server'],
       ['worker', 'cli/main'],
       ['dev', 'worker/worker'],
+      ['conformance', 'log/fold'],
+      ['conformance', 'vitest'],
+      ['conformance', 'providers/scripted/provider'],
       ['log', 'test/support/cluster'],
     ];
     for (const [folder, of] of broken)

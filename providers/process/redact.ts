@@ -56,6 +56,11 @@ export class TextGate {
     this.#redactor = redactor;
   }
 
+  /** Something is held back. */
+  get isHolding(): boolean {
+    return this.#held !== '';
+  }
+
   /** What can be shown now; may be empty. */
   push(piece: string): string {
     const text = this.#redactor.text(this.#held + piece);

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readWorkerConfig } from '../../cli/config.js';
+import { CHECK_NAMES } from '../../conformance/index.js';
 import { createGateway, type GatewayClient } from '../../gateway/index.js';
 import { GATEWAY_STATUS } from '../../gateway/problem.js';
 import { approvalOptionSchema } from '../../protocol/action.js';
@@ -16,6 +17,7 @@ import { PROTOCOL_VERSION, STANDARD_CAPABILITIES } from '../../protocol/manifest
 import { MAX_TRANSCRIPT_BYTES, MAX_TRANSCRIPT_TURNS, MAX_TURN_BYTES } from '../../protocol/turns.js';
 import { VERSION } from '../../protocol/version.js';
 import { resolveOptions } from '../../providers/acp/options.js';
+import { resolveOptions as resolveRemote } from '../../providers/remote/options.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { publishedManifest } from '../../worker/worker.js';
 import { SEARCH_ATTRIBUTES } from '../../workflows/messages.js';
@@ -162,6 +164,21 @@ describe('the tables say what the code says', () => {
       const written = typeof value === 'number' ? value.toLocaleString('en-US') : value;
       expect(said, name).toBe(typeof written === 'string' ? written : JSON.stringify(written));
     }
+  });
+
+  it('of the remote provider’s options and defaults', () => {
+    const remote = resolveRemote({ baseURL: 'https://agents.example', provider: 'it' });
+    const { token: _, ...resolved }: Record<string, unknown> = { ...remote, tokenEnv: '', timeoutSeconds: 0 };
+    const shown = table('docs/providers/remote.md', 'option');
+    expect(shown.flatMap(([names = '']) => names.split(', ')).sort()).toEqual(Object.keys(resolved).sort());
+    for (const [name = '', said = ''] of shown)
+      if (typeof resolved[name] === 'number' && name !== 'timeoutSeconds')
+        expect(said, name).toBe(resolved[name].toLocaleString('en-US'));
+  });
+
+  it('of the checks of the conformance kit', () => {
+    const shown = table('docs/conformance.md', 'check').map(([name]) => name);
+    expect(shown.sort()).toEqual([...CHECK_NAMES].sort());
   });
 });
 

@@ -128,6 +128,14 @@ it('the README’s provider says its input', async () => {
   expect((await client.waitForTerminal(execution.id)).finalOutput).toBe('HELLO THERE');
 });
 
+it('the conformance kit finds nothing against the provider that its page names', async () => {
+  const file = join(project.folder, 'conformance.ts');
+  const { stdout } = await promisify(execFile)(NODE[0], [...NODE.slice(1), file], { cwd: root, env });
+  expect(stdout).toMatch(/^Conformance of provider scripted\n✓ manifest\.valid +scripted /);
+  expect(stdout).toMatch(/\n✓ invariant\.8-concurrent-cancels +1 cleanups\n/);
+  expect(stdout).toMatch(/\n33 passed, 0 failed, 2 skipped\n$/);
+}, 120_000);
+
 it('an operator sets up a namespace', async () => {
   expect(await operate('setup')).toContain('namespace default');
   expect(await operate('attributes')).toContain('update succeeded');

@@ -52,8 +52,8 @@ export class Attempt<C> {
   }
 
   /** Tells it to stop, and withdraws what is open. */
-  abort(): void {
-    this.stop.abort();
+  abort(reason?: DOMException): void {
+    this.stop.abort(reason);
     this.open?.reject(this.stop.signal.reason);
   }
 
