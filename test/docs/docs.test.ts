@@ -3,7 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readWorkerConfig } from '../../cli/config.js';
+import { readConfig } from '../../cli/config/read.js';
+import { workerOptions } from '../../cli/config/worker-options.js';
 import { createGateway, type GatewayClient } from '../../gateway/index.js';
 import { GATEWAY_STATUS } from '../../gateway/problem.js';
 import { approvalOptionSchema } from '../../protocol/action.js';
@@ -177,7 +178,7 @@ describe('what is shown as configuration', () => {
     try {
       const [block] = blocks().filter((each) => word(each, 'file') === 'holdfast.config.json');
       writeFileSync(join(folder, 'holdfast.config.json'), block?.code ?? '');
-      const { providers } = await readWorkerConfig(join(folder, 'holdfast.config.json'));
+      const { providers } = workerOptions(await readConfig(join(folder, 'holdfast.config.json')));
       expect(providers.map((provider) => provider.manifest.id)).toEqual(['scripted', 'acp']);
     } finally {
       rmSync(folder, { recursive: true });

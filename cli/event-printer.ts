@@ -1,7 +1,7 @@
 /** An execution's events for people: a line each, with text deltas joined to the lines they make. */
-import type { HoldfastEvent } from '../../protocol/event.js';
-import type { Screen } from '../screen.js';
-import { oneLine, plain } from '../text.js';
+import type { HoldfastEvent } from '../protocol/event.js';
+import type { Screen } from './screen.js';
+import { oneLine, plain } from './text.js';
 
 /** Text that pauses for this long is shown, in milliseconds. */
 const PAUSE_MS = 400;
