@@ -84,7 +84,10 @@ async function start(flags: DevFlags, out: Output, screen: Screen, stage: Stage)
   const providers = options.providers.map(({ manifest }) => manifest.id);
   const opened = openGateway(setting, { ...flags, port: flags.gatewayPort }, { handleSignals: false });
   const { gateway } = await stage.hold(opened, (running) => running.close());
-  void worker.done.then(() => stage.interrupt());
+  // A worker that ends by itself leaves nothing that is worth staying up for.
+  void worker.done.then(() => {
+    if (!stage.signal.aborted) stage.interrupt();
+  });
 
   const { address, namespace } = setting.cluster;
   const uiUrl = server.uiUrl ?? file.config.uiUrl;

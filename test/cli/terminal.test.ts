@@ -26,10 +26,13 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await client?.close();
-  dev?.kill('SIGTERM');
-  await dev?.ended;
+  // As when the window is closed in which it runs; an interrupt is tried elsewhere.
+  dev?.kill('SIGHUP');
+  const ended = await dev?.ended;
   holdfast?.remove();
+  const left = dev?.left();
   removeScratches();
+  expect([ended?.code, left]).toEqual([0, { processes: [], files: [] }]);
 }, TIMEOUT);
 
 const script = (...steps: object[]): string[] => ['--provider-config', JSON.stringify({ steps })];
