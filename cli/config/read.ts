@@ -35,7 +35,8 @@ function found(folder: string): string | undefined {
       'VALIDATION_ERROR',
       `there are ${first} and ${second}; remove one, or name one by --config`,
     );
-  return first;
+  if (first === undefined) return undefined;
+  return folder === process.cwd() ? first : join(folder, first);
 }
 
 async function contents(path: string): Promise<unknown> {

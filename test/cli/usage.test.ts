@@ -1,7 +1,9 @@
 /** What the command says when it is called wrongly, and what a configuration file may hold. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
 import { clusterOf } from '../../cli/cluster.js';
 import { readConfig } from '../../cli/config/read.js';
@@ -34,7 +36,8 @@ test.each([
 test('without a command it shows what there is and exits with 2; --help and --version exit with 0', async () => {
   const [bare, help, version] = await Promise.all([run([]), run(['--help']), run(['--version'])]);
   expect(bare).toMatchObject({ code: 2, stdout: '', stderr: help.stdout });
-  for (const command of ['setup', 'worker', 'demo']) expect(help.stdout).toContain(command);
+  for (const command of ['dev', 'setup', 'worker', 'serve', 'run', 'inbox', 'doctor', 'demo'])
+    expect(help.stdout).toContain(command);
   expect(help).toMatchObject({ code: 0, stderr: '' });
   const { version: packaged } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   expect(version).toMatchObject({ code: 0, stdout: `${packaged}\n` });
@@ -91,6 +94,73 @@ test('the cluster is what the command line says, else the environment, else the 
   expect(clusterOf({ address: 'flag:1' }, saved, env)).toEqual({ address: 'flag:1', namespace: 'env' });
   expect(clusterOf({}, saved, {})).toEqual(saved);
   expect(clusterOf({}, {}, {})).toEqual({ address: 'localhost:7233', namespace: 'default' });
+});
+
+test('a flag or a file that names a cluster takes no key of Temporal’s default profile; the environment’s is for all', () => {
+  const toml = file('[profile.default]\naddress = "cloud:7233"\nnamespace = "theirs"\napi_key = "of-the-cloud"\n');
+  const home = mkdtempSync(join(folder, 'home-'));
+  mkdirSync(join(home, 'temporalio'));
+  copyFileSync(toml, join(home, 'temporalio', 'temporal.toml'));
+  const env = { XDG_CONFIG_HOME: home, HOME: home };
+  const key = { apiKey: 'of-the-cloud', tls: true };
+  expect(clusterOf({}, {}, env)).toEqual({ address: 'cloud:7233', namespace: 'theirs', connection: key });
+  const mine = { address: 'file:1', namespace: 'default' };
+  expect(clusterOf({}, { address: 'file:1' }, env)).toEqual(mine);
+  expect(clusterOf({ address: 'file:1' }, {}, env)).toEqual(mine);
+  expect(clusterOf({}, mine, { ...env, TEMPORAL_API_KEY: 'given' })).toMatchObject({ connection: { apiKey: 'given' } });
+  const tls = { TEMPORAL_TLS_SERVER_NAME: 'temporal.example' };
+  expect(clusterOf(mine, {}, tls)).toMatchObject({ connection: { tls: { serverNameOverride: 'temporal.example' } } });
+});
+
+test('a configuration in code is its default export; two files are one too many', async () => {
+  const place = mkdtempSync(join(folder, 'code-'));
+  const path = join(place, 'holdfast.config.ts');
+  const echo = JSON.stringify(fileURLToPath(new URL('../../examples/echo-provider.ts', import.meta.url)));
+  writeFileSync(
+    path,
+    `import { echo } from ${echo};\nconst only: string = 'echo';\nexport default { providers: { custom: [echo] }, queues: [only] };\n`,
+  );
+  const found = await readConfig(undefined, {}, place);
+  expect(found.config.queues).toEqual(['echo']);
+  expect(workerOptions(await readConfig(path)).providers.map(({ manifest }) => manifest.id)).toEqual(['echo']);
+  writeFileSync(path, 'export default { providers: { custom: [{}] } };');
+  await expect(workerOf(path)).rejects.toThrow(/: providers\.custom\.0: must be a provider/);
+  writeFileSync(path, 'nonsense(');
+  await expect(workerOf(path)).rejects.toMatchObject({
+    code: 'VALIDATION_ERROR',
+    message: expect.stringContaining('cannot be loaded'),
+  });
+  writeFileSync(join(place, 'holdfast.config.json'), '{}');
+  await expect(readConfig(undefined, {}, place)).rejects.toThrow(
+    /there are holdfast\.config\.ts and holdfast\.config\.json/,
+  );
+});
+
+test('completion is a script that the shell takes, made of what there is', async () => {
+  const [bash, fish, none] = await Promise.all([
+    run(['completion', 'bash']),
+    run(['completion', 'fish']),
+    run(['completion', 'tcsh']),
+  ]);
+  const complete = (...words: string[]): string =>
+    execFileSync(
+      'bash',
+      [
+        '-c',
+        `${bash.stdout}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast; echo "\${COMPREPLY[*]}"`,
+        'bash',
+        ...words,
+      ],
+      {
+        encoding: 'utf8',
+      },
+    ).trim();
+  expect(complete('holdfast', 'wa')).toBe('watch');
+  expect(complete('holdfast', 'run', 'hello', '--prov')).toBe('--provider --provider-config');
+  expect(complete('holdfast', 'conversations', 'cl')).toBe('close');
+  expect(complete('holdfast', 'conversations', 'create', '--meta')).toBe('--metadata');
+  expect(fish.stdout).toContain('__fish_seen_subcommand_from watch');
+  expect(none).toMatchObject({ code: 2, stdout: '' });
 });
 
 test('text of an agent has no control characters but newline and tab', () => {

@@ -4,7 +4,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readConfig } from '../../cli/config/read.js';
+import { configSchema } from '../../cli/config/schema.js';
 import { workerOptions } from '../../cli/config/worker-options.js';
+import { EXIT } from '../../cli/exit.js';
+import { createProgram } from '../../cli/program.js';
 import { createGateway, type GatewayClient } from '../../gateway/index.js';
 import { GATEWAY_STATUS } from '../../gateway/problem.js';
 import { approvalOptionSchema } from '../../protocol/action.js';
@@ -115,6 +118,22 @@ describe('the tables say what the code says', () => {
     expect([...shown].sort()).toEqual(routes.sort());
     const codes = Object.entries(GATEWAY_STATUS).map(([code, status]) => [code, String(status)]);
     expect(table('docs/gateway.md', 'code')).toEqual(codes);
+  });
+
+  it('of the commands, their exit codes and what a configuration may hold', () => {
+    const commands = createProgram(() => undefined).commands.map((command) => command.name());
+    const shown = table('docs/cli.md', 'command').flatMap(([row = '']) =>
+      row.split(', ').map((each) => each.split(' ')[0]),
+    );
+    expect(shown.sort()).toEqual(commands.sort());
+    const codes = table('docs/cli.md', 'code').map(([code]) => Number(code));
+    expect(codes).toEqual(expect.arrayContaining(Object.values(EXIT)));
+    const keys = table('docs/cli.md', 'key').flatMap(([row = '']) => row.split(', '));
+    expect(keys.sort()).toEqual(Object.keys(configSchema.shape).sort());
+    const gateway = table('docs/cli.md', 'key')
+      .find(([key]) => key === 'gateway')?.[1]
+      ?.split(', ');
+    expect(gateway).toEqual(Object.keys(configSchema.shape.gateway.unwrap().shape));
   });
 
   it('of what a busy conversation does, and of what a turn hands on', () => {

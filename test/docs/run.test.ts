@@ -170,6 +170,19 @@ it('an operator sees what is open in a conversation, and closes it', async () =>
   await client.cancel(id);
 });
 
+it('the command runs, lists and looks, as its page says; a configuration in TypeScript makes a worker', async () => {
+  const shown = await shell('cli', {});
+  expect(shown).toMatch(/text +│ hello\n[\s\S]*succeeded after [\s\S]*EXECUTION +STATE[\s\S]*✓ workers/);
+  const config = join(project.folder, 'holdfast.config.ts');
+  const configured = spawn(NODE[0], [...NODE.slice(1), join(root, 'cli', 'main.ts'), 'worker', '--config', config], {
+    cwd: root,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  expect(await said(configured, /^worker ready: (.*) on /)).toBe('scripted, echo');
+  expect(await exited(configured)).toEqual({ code: 0, signal: null });
+});
+
 it('the gateway starts an execution and streams it, as its page says', async () => {
   const variables = { GATEWAY: gatewayUrl, TOKEN };
   const EXECUTION = (await shell('http-start', variables)).trim();
@@ -182,7 +195,7 @@ it('the gateway starts an execution and streams it, as its page says', async () 
 it('runs every block that says so', () => {
   const named = blocks().flatMap((block) => (block.language === 'sh' ? (word(block, 'run') ?? []) : []));
   const operators = ['list', 'look', 'answer', 'cancel', 'cancel-with-reason', 'terminate', 'setup', 'attributes'];
-  const run = [...operators, 'turns', 'close', 'http-start', 'http-stream'];
+  const run = [...operators, 'turns', 'close', 'http-start', 'http-stream', 'cli'];
   expect(named.sort()).toEqual(run.sort());
 });
 

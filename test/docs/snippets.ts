@@ -11,6 +11,7 @@ const ENTRIES = {
   worker: 'worker',
   provider: 'providers',
   gateway: 'gateway',
+  config: 'cli/config',
 } as const;
 
 /** Makes a project of `snippets`, lets `use` have it, and takes it away again. */
