@@ -1,4 +1,5 @@
 /** `setup`, `worker`, `serve` and `doctor` against a real server, and what they say when something is missing. */
+import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -100,6 +101,7 @@ test('worker runs what its file names; all is well then, also for callers over H
 /** With everything there, doctor has nothing to say but what there is. */
 async function expectWell(): Promise<void> {
   const ui = createServer((_, response) => response.end()).listen(0, '127.0.0.1');
+  await once(ui, 'listening');
   const uiUrl = `http://127.0.0.1:${(ui.address() as AddressInfo).port}`;
   const agent = join(folder, 'opencode');
   writeFileSync(agent, '#!/bin/sh\n');
@@ -146,6 +148,7 @@ async function expectServed(): Promise<void> {
 
 test('serve beyond this machine takes tokens; a port that is taken is named', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
   const [open, busy] = await Promise.all([
     run(['serve', '--host', '0.0.0.0', '--port', '0'], { env }),

@@ -76,8 +76,6 @@ test('a wrong configuration fails the worker with one line; the stack is there f
 
 test('a whole configuration becomes the options of a worker', async () => {
   const settings = {
-    address: 'temporal:7233',
-    namespace: 'shop',
     slots: { scripted: 5, agents: 1 },
     pool: { leaseMs: 5_000 },
     drainMs: 0,
@@ -123,13 +121,14 @@ test('a configuration in code is its default export; two files are one too many'
   const found = await readConfig(undefined, {}, place);
   expect(found.config.queues).toEqual(['echo']);
   expect(workerOptions(await readConfig(path)).providers.map(({ manifest }) => manifest.id)).toEqual(['echo']);
-  writeFileSync(path, 'export default { providers: { custom: [{}] } };');
-  await expect(workerOf(path)).rejects.toThrow(/: providers\.custom\.0: must be a provider/);
-  writeFileSync(path, 'nonsense(');
-  await expect(workerOf(path)).rejects.toMatchObject({
-    code: 'VALIDATION_ERROR',
-    message: expect.stringContaining('cannot be loaded'),
-  });
+  const written = (name: string, code: string): string => {
+    writeFileSync(join(folder, name), code);
+    return join(folder, name);
+  };
+  const strange = written('strange.ts', 'export default { providers: { custom: [{}] } };');
+  await expect(workerOf(strange)).rejects.toThrow(/: providers\.custom\.0: must be a provider/);
+  const broken = { code: 'VALIDATION_ERROR', message: expect.stringContaining('cannot be loaded') };
+  await expect(workerOf(written('broken.ts', 'nonsense('))).rejects.toMatchObject(broken);
   writeFileSync(join(place, 'holdfast.config.json'), '{}');
   await expect(readConfig(undefined, {}, place)).rejects.toThrow(
     /there are holdfast\.config\.ts and holdfast\.config\.json/,
