@@ -181,7 +181,7 @@ it('the command runs, lists and looks, as its page says; a configuration in Type
   });
   expect(await said(configured, /^worker ready: (.*) on /)).toBe('scripted, echo');
   expect(await exited(configured)).toEqual({ code: 0, signal: null });
-});
+}, 180_000);
 
 it('the gateway starts an execution and streams it, as its page says', async () => {
   const variables = { GATEWAY: gatewayUrl, TOKEN };
