@@ -1,6 +1,7 @@
 /** An open action put to the person at the terminal. Whatever the agent wrote stands behind a bar and is made harmless. */
 import { confirm, isCancel, select, text } from '@clack/prompts';
 import { type ActionRequest, type ActionResponse, approvalOptions } from '../protocol/action.js';
+import type { Json } from '../protocol/json.js';
 import { oneLine } from './text.js';
 
 /** `left`: taken back, since it was answered elsewhere or nobody waits for it any more. `interrupted`: Ctrl-C. */
@@ -23,8 +24,9 @@ export async function askPerson(action: ActionRequest, signal: AbortSignal): Pro
 
 async function prompt(action: ActionRequest, signal: AbortSignal): Promise<ActionResponse | undefined> {
   if (action.kind === 'input') {
-    const value = await text({ message: 'Your answer', signal });
-    return isCancel(value) ? undefined : { value: value ?? '' };
+    const { valueSchema } = action;
+    const value = await text({ message: valueSchema === undefined ? 'Your answer' : 'Your answer, as JSON', signal });
+    return isCancel(value) ? undefined : { value: valueSchema === undefined ? (value ?? '') : fromJson(value ?? '') };
   }
   const options = approvalOptions(action.payload) ?? [];
   if (options.length === 0) {
@@ -41,6 +43,15 @@ async function prompt(action: ActionRequest, signal: AbortSignal): Promise<Actio
   if (isCancel(chosen)) return undefined;
   const approved = options.find(({ id }) => id === chosen)?.kind.startsWith('allow') === true;
   return { approved, value: { optionId: chosen } };
+}
+
+/** Text that is no JSON is a text: whether the shape takes it, the runtime says. */
+function fromJson(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
 }
 
 /** While a prompt edits its line the terminal sends Ctrl-C as a key, and no signal comes. */

@@ -4,13 +4,17 @@ import { oneLine, plain } from './text.js';
 
 /** The question as the agent put it: each line behind a bar. */
 export function questionLines(action: ActionRequest): string[] {
-  const { title, description, payload } = action;
+  const { title, description, payload, valueSchema, expiresAt, onExpiry = 'reject' } = action;
   const command = commandOf(payload);
   const lines = [oneLine(title, 500), ...(command === undefined ? [] : [`$ ${command}`])];
   if (description !== undefined) lines.push(...plain(description).split('\n'));
   for (const { id, name, kind } of approvalOptions(payload) ?? [])
     lines.push(`- ${oneLine(name)} (${oneLine(id)}, ${kind})`);
-  return lines.map((line) => `│ ${line}`);
+  const own = [
+    ...(valueSchema === undefined ? [] : [`takes a value like ${oneLine(JSON.stringify(valueSchema), 500)}`]),
+    ...(expiresAt === undefined ? [] : [`expires at ${expiresAt}, which ${onExpiry}s it`]),
+  ];
+  return [...lines.map((line) => `│ ${line}`), ...own];
 }
 
 /** How to answer it from any terminal. */

@@ -141,7 +141,7 @@ class Follow {
     else if (said === 'left') {
       if (!this.interrupts.leaving.signal.aborted)
         this.screen.say('It is not asked any more: it was answered elsewhere.');
-    } else if (!(await this.respond(action, said))) await this.ask(action, next);
+    } else if (!(await this.respond(action, { ...said, expectedDigest: action.digest }))) await this.ask(action, next);
   }
 
   /** False when the answer is none that it takes: the question is open still. */

@@ -126,6 +126,7 @@ function addExecutions(add: Add, ended: Ended): void {
     .option('--provider-config <json>', "the provider's configuration of this run; @file reads it from a file")
     .option('--metadata <json>', 'kept with it; @file reads it from a file')
     .option('--require <capability>', 'refuse a provider without it; may be repeated', collect)
+    .option('--prefer <capability>', 'told about in run.started when it lacks it; may be repeated', collect)
     .option('--timeout <seconds>', 'fail it after so long, waits included', wholeNumber(1))
     .option('--key <key>', 'the same key in the same conversation returns the same execution')
     .addOption(
@@ -169,7 +170,9 @@ function addActions(add: Add, ended: Ended): void {
       add(name, description)
         .argument('<id>', 'the execution')
         .argument('[action]', 'the action; without it, the one that is open'),
-    ).option('--response-id <id>', 'names this answer: repeated with the same, it gives the first outcome');
+    )
+      .option('--response-id <id>', 'names this answer: repeated with the same, it gives the first outcome')
+      .option('--digest <sha256>', 'of the payload that was decided on; an action with another is not answered');
   forTenant(add('inbox', 'what waits for a person, across executions, the oldest first'))
     .option('-n, --limit <count>', 'at most so many', wholeNumber(1, 1_000), 20)
     .action(async (flags: InboxFlags) => ended(await (await import('./commands/actions.js')).inbox(flags)));

@@ -16,13 +16,8 @@ export const listConversationsFilterSchema = z.strictObject({
 });
 export type ListConversationsFilter = z.infer<typeof listConversationsFilterSchema>;
 
-export interface ConversationSummary extends Conversation {
-  /** It takes executions. */
-  readonly open: boolean;
-}
-
 export interface ConversationList {
-  readonly conversations: readonly ConversationSummary[];
+  readonly conversations: readonly Conversation[];
   /** Give it back as `pageToken` with the same filters; absent on the last page. */
   readonly nextPageToken?: string;
 }
@@ -45,7 +40,7 @@ export async function listConversations(backend: Backend, filter: ListConversati
     pageSize: filter.limit ?? 100,
     ...(filter.pageToken === undefined ? {} : { nextPageToken: openToken(filter.pageToken, sealOf) }),
   });
-  const found = (response.executions ?? []).map(async (info): Promise<ConversationSummary[]> => {
+  const found = (response.executions ?? []).map(async (info): Promise<Conversation[]> => {
     const workflowId = info.execution?.workflowId ?? '';
     const payload = info.memo?.fields?.[MEMO.conversation];
     const [memo] = await decode([payload ?? {}], { type: 'workflow', namespace, workflowId });
@@ -53,9 +48,9 @@ export async function listConversations(backend: Backend, filter: ListConversati
     const known = memo as Partial<ConversationMemo> | undefined;
     if (typeof known !== 'object' || known === null || known.id === undefined) return [];
     const { id, metadata = {}, createdAt = isoTime(info.startTime) ?? new Date(0).toISOString(), closed } = known;
-    return [{ id, createdAt, metadata, open: info.status === RUNNING && closed !== true }];
+    return [{ id, createdAt, metadata, closed: info.status !== RUNNING || closed === true }];
   });
-  const conversations = (await Promise.all(found)).flat().filter(({ open }) => open || filter.open !== true);
+  const conversations = (await Promise.all(found)).flat().filter((each) => !each.closed || filter.open !== true);
   const next = Buffer.from(response.nextPageToken ?? new Uint8Array()).toString('base64url');
   return { conversations, ...(next === '' ? {} : { nextPageToken: `${sealOf(next)}.${next}` }) };
 }

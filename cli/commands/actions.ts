@@ -43,6 +43,7 @@ function row({ executionId, kind, createdAt, providerId, title }: PendingAction)
 export interface DecideFlags extends CommonFlags {
   readonly option?: string;
   readonly responseId?: string;
+  readonly digest?: string;
 }
 
 export async function decide(
@@ -68,6 +69,7 @@ export interface AnswerFlags extends CommonFlags {
   readonly text?: string;
   readonly value?: string;
   readonly responseId?: string;
+  readonly digest?: string;
 }
 
 export async function answer(
@@ -152,10 +154,11 @@ async function respond(
   executionId: string,
   actionId: string,
   response: ActionResponse,
-  { responseId = randomId('resp') }: { readonly responseId?: string },
+  { responseId = randomId('resp'), digest }: { readonly responseId?: string; readonly digest?: string },
 ): Promise<number> {
   try {
-    await client.respond(executionId, actionId, response, { responseId });
+    const expected = digest === undefined ? {} : { expectedDigest: digest };
+    await client.respond(executionId, actionId, { ...response, ...expected }, { responseId });
   } catch (error) {
     if (!(error instanceof HoldfastError) || error.code !== 'RUNTIME_UNAVAILABLE') throw error;
     const again = `repeat it with: ${actionId} --response-id ${responseId}`;

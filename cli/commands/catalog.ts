@@ -33,9 +33,9 @@ export async function conversations(flags: ConversationsFlags): Promise<number |
     const { conversations: found, nextPageToken } = await client.listConversations(filter);
     for (const conversation of found) out.record(conversation);
     if (out.json) return EXIT.ok;
-    const rows = found.map(({ id, open, createdAt, metadata }) => [
+    const rows = found.map(({ id, closed, createdAt, metadata }) => [
       id,
-      open ? 'open' : 'closed',
+      closed ? 'closed' : 'open',
       age(createdAt),
       Object.keys(metadata).length === 0 ? '' : oneLine(JSON.stringify(metadata), 80),
     ]);

@@ -22,6 +22,7 @@ export interface RunFlags extends CommonFlags, ActionFlags {
   readonly providerConfig?: string;
   readonly metadata?: string;
   readonly require?: readonly string[];
+  readonly prefer?: readonly string[];
   readonly timeout?: number;
   readonly key?: string;
   readonly onBusy?: NonNullable<StartExecutionRequest['onBusy']>;
@@ -47,6 +48,7 @@ export async function run(prompt: string, flags: RunFlags): Promise<number | und
       ...(providerConfig === undefined ? {} : { config: providerConfig }),
       ...(metadata === undefined ? {} : { metadata }),
       ...(flags.require === undefined ? {} : { requiredCapabilities: flags.require }),
+      ...(flags.prefer === undefined ? {} : { preferredCapabilities: flags.prefer }),
       ...(flags.timeout === undefined ? {} : { timeoutSeconds: flags.timeout }),
       ...(flags.onBusy === undefined ? {} : { onBusy: flags.onBusy }),
       idempotencyKey: flags.key ?? `cli-${randomUUID()}`,
