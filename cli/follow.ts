@@ -9,6 +9,7 @@ import { EXIT, exitCodeOf } from './exit.js';
 import { Interrupts } from './interrupts.js';
 import type { Output } from './output.js';
 import { Screen } from './screen.js';
+import { oneLine } from './text.js';
 
 /** What becomes of a question: put to the person here, answered the same each time, left to others, or it ends us. */
 export type OnAction = 'ask' | 'approve' | 'reject' | 'wait' | 'leave';
@@ -103,7 +104,7 @@ class Follow {
         }
         return this.needsAnswer(action);
       case 'wait':
-        this.out.note(`${executionId} asks: ${action.title}\n  ${answerCommands(executionId, action)}`);
+        this.out.note(`${executionId} asks: ${oneLine(action.title)}\n  ${answerCommands(executionId, action)}`);
         return undefined;
       case 'leave':
         return this.needsAnswer(action);
@@ -120,7 +121,7 @@ class Follow {
     const flags =
       action.kind === 'approval' ? ' (or run it with --approve, --reject or --wait)' : ' (or run it with --wait)';
     this.out.note(
-      `holdfast: ${executionId} waits for an answer, and there is no terminal to ask at: ${action.title}\n` +
+      `holdfast: ${executionId} waits for an answer, and there is no terminal to ask at: ${oneLine(action.title)}\n` +
         `  answer: ${answerCommands(executionId, action)}${flags}\n` +
         `  then go on: holdfast watch ${executionId} --after ${this.sequence}`,
     );
@@ -195,12 +196,15 @@ class Follow {
       if (state === 'succeeded') this.out.say(finalOutput);
       else
         this.out.note(
-          `holdfast: ${executionId} ${state}${error === undefined ? '' : `: ${error.code}: ${error.message}`}`,
+          oneLine(
+            `holdfast: ${executionId} ${state}${error === undefined ? '' : `: ${error.code}: ${error.message}`}`,
+            1_000,
+          ),
         );
     } else if (!this.out.json) {
       const seconds = ((Date.parse(endedAt) - Date.parse(startedAt ?? createdAt)) / 1000).toFixed(1);
       this.screen.say(`${state} after ${seconds} s`);
-      if (error !== undefined) this.screen.loud(`${error.code}: ${error.message}`);
+      if (error !== undefined) this.screen.loud(oneLine(`${error.code}: ${error.message}`, 1_000));
       // What has just been shown as text is not repeated.
       if (finalOutput !== '' && !this.text.endsWith(finalOutput))
         for (const line of finalOutput.split('\n')) this.screen.line(`│ ${line}`);

@@ -55,6 +55,7 @@ describe('run at a terminal', () => {
       const [yes, no] = [holdfast.atTerminal(['run', 'go', ...steps]), holdfast.atTerminal(['run', 'go', ...steps])];
       for (const each of [yes, no]) await each.shows(/It asks for permission[\s\S]*│ Delete it\?[\s\S]*May it\?/);
       expect(yes.screen).toMatch(/text +│ Looking\./);
+      expect(yes.running.stdout.includes('\u001b[1m')).toBe(true);
       // What an agent wrote cannot clear the screen or turn it around.
       for (const foul of ['Delete\u001b', '\u202e']) expect(yes.running.stdout.includes(foul)).toBe(false);
       yes.type('y');
@@ -244,6 +245,8 @@ describe('without a terminal', () => {
       expect(approved).toMatchObject({ code: 0, stdout: 'approved\n' });
       expect(rejected).toMatchObject({ code: 0, stdout: 'rejected\n' });
       expect(failed.code).toBe(1);
+      // Colours are for terminals.
+      expect(failed.stdout.includes('\u001b')).toBe(false);
       expect(failed.stdout).toMatch(/run\.failed +│ PROVIDER_ERROR: no luck[\s\S]*failed after/);
       expect(quiet).toMatchObject({ code: 0, stdout: 'a\tb\nc\n' });
       expect(piped).toMatchObject({ code: 0, stdout: 'from a pipe\n' });
