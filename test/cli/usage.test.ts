@@ -9,8 +9,11 @@ import { clusterOf } from '../../cli/cluster.js';
 import { readConfig } from '../../cli/config/read.js';
 import { workerOptions } from '../../cli/config/worker-options.js';
 import { oneLine, plain } from '../../cli/text.js';
-import { removeScratches, run } from './command.js';
+import { Built } from './built.js';
+import { type CommandOptions, removeScratches } from './command.js';
 
+const holdfast = new Built();
+const run = (args: readonly string[], options?: CommandOptions) => holdfast.run(args, options);
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'));
 /** The file as a worker would take it. */
 const workerOf = async (path: string) => workerOptions(await readConfig(path));
@@ -22,6 +25,7 @@ const file = (content: unknown): string => {
 
 afterAll(() => {
   rmSync(folder, { recursive: true });
+  holdfast.remove();
   removeScratches();
 });
 

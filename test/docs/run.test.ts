@@ -10,9 +10,11 @@ import { HoldfastClient } from '../../client/client.js';
 import { resolveTemporalCli } from '../../dev/resolve.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
 import { workflowIdOf } from '../../protocol/ids.js';
+import { Built } from '../cli/built.js';
 import { blocks, root, word } from './markdown.js';
 import { withProject } from './snippets.js';
 
+const holdfast = new Built();
 let server: DevServer;
 let client: HoldfastClient;
 let worker: ChildProcess;
@@ -28,7 +30,7 @@ beforeAll(async () => {
   const [{ path: temporal }, started] = await Promise.all([resolveTemporalCli(), startDevServer()]);
   server = started;
   // `npx holdfast` is this checkout's own command.
-  const command = [...NODE, join(root, 'cli', 'main.ts')].map((each) => `'${each}'`).join(' ');
+  const command = holdfast.command.map((each) => `'${each}'`).join(' ');
   writeFileSync(join(programs, 'npx'), `#!/bin/sh\ntest "$1" = holdfast || exit 64\nshift\nexec ${command} "$@"\n`);
   chmodSync(join(programs, 'npx'), 0o755);
   const path = [programs, dirname(temporal), process.env.PATH].join(delimiter);
@@ -48,6 +50,7 @@ afterAll(async () => {
   await client?.close();
   await server?.stop();
   rmSync(programs, { recursive: true });
+  holdfast.remove();
 });
 
 /** The program files of the README and of the gateway's page, for as long as they are needed. */
@@ -174,7 +177,8 @@ it('the command runs, lists and looks, as its page says; a configuration in Type
   const shown = await shell('cli', {});
   expect(shown).toMatch(/text +│ hello\n[\s\S]*succeeded after [\s\S]*EXECUTION +STATE[\s\S]*✓ workers/);
   const config = join(project.folder, 'holdfast.config.ts');
-  const configured = spawn(NODE[0], [...NODE.slice(1), join(root, 'cli', 'main.ts'), 'worker', '--config', config], {
+  const [node, main] = holdfast.command;
+  const configured = spawn(node, [main, 'worker', '--config', config], {
     cwd: root,
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
