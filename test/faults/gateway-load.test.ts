@@ -3,11 +3,10 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { HoldfastClient } from '../../client/client.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
 import { isTerminalEvent } from '../../protocol/event.js';
-import { scriptedProvider } from '../../providers/scripted/provider.js';
-import { createWorker, type HoldfastWorker } from '../../worker/worker.js';
 import { GatewayProcess } from '../gateway/gateway-child.js';
 import { RawStream, upTo } from '../gateway/raw.js';
 import { PATIENT_POOL } from '../support/cluster.js';
+import { WorkerProcess } from '../support/kill.js';
 
 /** A smaller share than 1 shows that the tests work. */
 const SCALE = Number(process.env.HOLDFAST_LOAD ?? 1);
@@ -17,28 +16,22 @@ const LANES = 40;
 const DEFAULT_POLLS = 1_200;
 
 let server: DevServer;
-let worker: HoldfastWorker;
+let worker: WorkerProcess;
 let client: HoldfastClient;
 let gateway: GatewayProcess;
 
 beforeAll(async () => {
   server = await startDevServer({ dynamicConfig: { 'frontend.namespaceCount': DEFAULT_POLLS } });
-  worker = await createWorker({
-    address: server.address,
-    providers: [scriptedProvider()],
-    slots: { scripted: 500 },
-    pool: PATIENT_POOL,
-    handleSignals: false,
-    log: () => undefined,
-  });
+  // In a process of its own, so that it is not the readers here who slow it.
+  worker = await WorkerProcess.start({ address: server.address, pool: PATIENT_POOL, slots: 500 });
   client = await HoldfastClient.connect({ address: server.address });
 });
 
-afterEach(() => gateway.kill());
+afterEach(async () => gateway?.kill());
 
 afterAll(async () => {
   await client?.close();
-  await worker?.shutdown({ drainMs: 0 });
+  await worker?.kill();
   await server?.stop();
 });
 

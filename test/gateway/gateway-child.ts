@@ -16,7 +16,7 @@ export class GatewayProcess {
   /** `options`: the server's address, and what `serveGateway` takes as JSON. */
   static async start(options: { readonly address: string; readonly stallMs?: number }): Promise<GatewayProcess> {
     const child = spawn(process.execPath, ['--import', 'tsx', SCRIPT, JSON.stringify(options)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     });
     const [line] = (await once(createInterface({ input: child.stdout! }), 'line')) as [string];
     return new GatewayProcess(child, (JSON.parse(line) as { url: string }).url);
@@ -25,6 +25,13 @@ export class GatewayProcess {
   /** Resident memory, in MiB. */
   get memory(): number {
     return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${this.child.pid}/status`, 'utf8'))?.[1]) / 1024;
+  }
+
+  /** Streams that are open there at this moment. */
+  async streams(): Promise<number> {
+    const answer = once(this.child, 'message');
+    this.child.send('streams');
+    return Number((await answer)[0]);
   }
 
   async kill(): Promise<void> {

@@ -92,9 +92,10 @@ describe('a slow reader', () => {
     }
     // All of it for all of them would be 100 MB.
     expect(most - before).toBeLessThan(60);
-    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    // It has sent them all away.
+    await expect.poll(() => gateway?.streams(), { timeout: 60_000, interval: 200 }).toBe(0);
     for (const stream of slow) stream.socket.resume();
-    for (const stream of slow) await stream.finish();
+    for (const stream of slow) await stream.finish(60_000);
     for (const stream of slow.slice(0, 3)) {
       expect(stream.sequences.length).toBeLessThan(last);
       expect(stream.events.map(({ type }) => type)).not.toContain('run.completed');
