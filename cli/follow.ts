@@ -38,7 +38,7 @@ class Follow {
   private readonly printer = new EventPrinter(this.screen);
   private sequence: number;
   private text = '';
-  private isCancelling = false;
+  private cancelling: Promise<void> | undefined;
 
   constructor(
     private readonly client: HoldfastClient,
@@ -46,7 +46,7 @@ class Follow {
     private readonly options: FollowOptions,
   ) {
     this.sequence = options.after;
-    this.interrupts = new Interrupts(options.cancelOnInterrupt ? () => void this.cancel() : undefined);
+    this.interrupts = new Interrupts(options.cancelOnInterrupt ? () => this.startCancel() : undefined);
   }
 
   async run(): Promise<number> {
@@ -62,7 +62,7 @@ class Follow {
         if (event.type !== 'run.queued') clearTimeout(stillQueued);
         this.show(event);
         next = events.next();
-        if (event.type === 'action.required' && !this.isCancelling) {
+        if (event.type === 'action.required' && this.cancelling === undefined) {
           const left = await this.onAction(event.data, next);
           if (left !== undefined) {
             await events.return?.();
@@ -162,14 +162,18 @@ class Follow {
     }
   }
 
+  private startCancel(): void {
+    this.cancelling = this.cancel();
+  }
+
   private async cancel(): Promise<void> {
     const { executionId } = this.options;
-    this.isCancelling = true;
     this.printer.flush();
     this.out.note('\nCancelling; waiting until it is confirmed. Ctrl-C again leaves it to itself.');
     try {
       await this.client.cancel(executionId, 'interrupted at the terminal');
     } catch (error) {
+      if (this.interrupts.leaving.signal.aborted) return;
       const why = error instanceof Error ? error.message : String(error);
       this.out.note(`The cancel may not have arrived: ${why}\n  again: holdfast cancel ${executionId}`);
     }
@@ -177,12 +181,14 @@ class Follow {
 
   private left(): number {
     const { executionId } = this.options;
-    const how = this.isCancelling ? 'is being cancelled' : 'goes on';
+    const how = this.cancelling === undefined ? 'goes on' : 'is being cancelled';
     this.out.note(`\nLeft. ${executionId} ${how}: holdfast watch ${executionId} --after ${this.sequence}`);
     return this.interrupts.exitCode;
   }
 
   private async ended(): Promise<number> {
+    // The end may be seen before the call that asked for it has returned.
+    await this.cancelling;
     const { executionId } = this.options;
     const {
       state,

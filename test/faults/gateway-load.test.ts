@@ -124,7 +124,7 @@ it('3,000 streams over 3,000 executions complete within the default limits of a 
   });
   const watched = await throughput(probe);
   console.log(`${alone.toFixed(0)} executions/s alone, ${watched.toFixed(0)} under ${streams.length} streams`);
-  expect(watched / alone).toBeGreaterThan(0.5);
+  expect(watched / alone).toBeGreaterThan(0.4);
   const ends = expectWhole(streams);
   await inLanes(executions.length, (index) => {
     const { id, actionId } = executions[index]!;
