@@ -8,6 +8,7 @@
 import { parseArgs } from 'node:util';
 import { acting } from './measures/acting.js';
 import { fast } from './measures/fast.js';
+import { gateway } from './measures/gateway.js';
 import { growth } from './measures/growth.js';
 import { replay } from './measures/replay.js';
 import { startCall } from './measures/start.js';
@@ -22,7 +23,17 @@ import type { Measure, Measured } from './support/measure.js';
 import { FULL, QUICK } from './support/scale.js';
 
 /** In this order: the last two stop the worker of this process. */
-const MEASURES: readonly Measure[] = [throughput, startCall, acting, streaming, fast, growth, replay, suspended];
+const MEASURES: readonly Measure[] = [
+  throughput,
+  startCall,
+  acting,
+  streaming,
+  fast,
+  gateway,
+  growth,
+  replay,
+  suspended,
+];
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 

@@ -3,13 +3,15 @@ import { inspect } from 'node:util';
 import { CommanderError } from 'commander';
 import { ResolveError } from '../dev/resolve.js';
 import { HoldfastError } from '../protocol/errors.js';
+import { EXIT } from './exit.js';
 import { Interrupted } from './stage.js';
 import { plain } from './text.js';
 
-export const EXIT = { ok: 0, failed: 1, usage: 2 } as const;
-
-/** Says on standard error what went wrong and returns the exit code for it. A stack comes only with HOLDFAST_DEBUG. */
-export function report(error: unknown): number {
+/**
+ * Says on standard error what went wrong and returns the exit code for it; with `--json` as a line of JSON. A stack comes
+ * only with HOLDFAST_DEBUG.
+ */
+export function report(error: unknown, json = false): number {
   if (error instanceof Interrupted) return error.exitCode;
   if (error instanceof CommanderError) {
     // Help and version are no failure; commander has printed them.
@@ -18,13 +20,17 @@ export function report(error: unknown): number {
       complain(`holdfast: ${error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ')}`);
     return EXIT.usage;
   }
-  complain(`holdfast: ${describe(error)}`);
+  const known = error instanceof HoldfastError ? error : undefined;
+  if (json && known !== undefined) {
+    const { code, message, details } = known;
+    complain(JSON.stringify({ code, message: message + advice(known), details }));
+  } else complain(`holdfast: ${describe(error, known)}`);
   if (process.env.HOLDFAST_DEBUG) complain(inspect(error));
-  return EXIT.failed;
+  return known?.code === 'VALIDATION_ERROR' ? EXIT.usage : EXIT.failed;
 }
 
-function describe(error: unknown): string {
-  if (error instanceof HoldfastError) return `${error.code}: ${error.message}${advice(error)}`;
+function describe(error: unknown, known: HoldfastError | undefined): string {
+  if (known !== undefined) return `${known.code}: ${known.message}${advice(known)}`;
   // This one lists what was tried, a line each.
   if (error instanceof ResolveError) return `RUNTIME_UNAVAILABLE: ${error.message}`;
   const message = error instanceof Error ? error.message : String(error);
@@ -32,10 +38,17 @@ function describe(error: unknown): string {
   return `INTERNAL_ERROR: ${message}${hint}`;
 }
 
+/** What to do next, where the message itself does not say so. */
 function advice(error: HoldfastError): string {
-  return error.message.startsWith('no Temporal server answers')
-    ? '; start one, or name it by --address or TEMPORAL_ADDRESS'
-    : '';
+  const { code, message } = error;
+  if (message.startsWith('no Temporal server answers'))
+    return '; start one (holdfast dev), or name it by --address or TEMPORAL_ADDRESS';
+  if (code === 'NOT_FOUND' && message.includes('execution')) return '; see those that there are: holdfast ls';
+  if (code === 'NOT_FOUND' && message.includes('conversation'))
+    return '; see those that there are: holdfast conversations';
+  if (code === 'PROVIDER_NOT_FOUND') return '; see: holdfast providers';
+  if (code === 'ACTION_NOT_FOUND' || code === 'ACTION_ALREADY_RESOLVED') return '; see what is open: holdfast inbox';
+  return '';
 }
 
 function complain(text: string): void {

@@ -50,6 +50,12 @@ import {
   checkSignal,
   checkTimeout,
 } from './checks.js';
+import {
+  type ConversationList,
+  type ListConversationsFilter,
+  listConversations,
+  listConversationsFilterSchema,
+} from './conversation-list.js';
 import { closeConversation, createConversation, findConversation } from './conversations.js';
 import { randomId } from './identity.js';
 import { type Inbox, type InboxFilter, inboxFilterSchema, listInbox } from './inbox.js';
@@ -180,6 +186,16 @@ export class HoldfastClient {
   async getConversation(conversationId: string): Promise<Conversation> {
     const id = checkId(conversationId, 'conversationId');
     return (await this.backend.call(`conversation ${id}`, () => findConversation(this.backend, id))).conversation;
+  }
+
+  /**
+   * Conversations, newest first, in pages. From Temporal's visibility: seconds behind.
+   *
+   * @throws HoldfastError `VALIDATION_ERROR`, `RUNTIME_UNAVAILABLE`
+   */
+  async listConversations(filter: ListConversationsFilter = {}): Promise<ConversationList> {
+    const valid = check(listConversationsFilterSchema, filter, 'filter');
+    return await this.backend.call('list of conversations', () => listConversations(this.backend, valid));
   }
 
   /**

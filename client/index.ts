@@ -6,6 +6,7 @@ export {
   type RespondOptions,
   type RuntimeDescription,
 } from './client.js';
+export type { ConversationList, ListConversationsFilter } from './conversation-list.js';
 export type { Inbox, InboxFilter, PendingAction } from './inbox.js';
 export type { ExecutionList } from './listing.js';
 export type { ClientOptions } from './options.js';

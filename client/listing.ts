@@ -108,7 +108,7 @@ export function sealed(namespace: string, query: string, body: string): string {
 }
 
 /** The seal covers the filters and the token itself, so one that was cut or mistyped never reaches the server. */
-function openToken(token: string, sealOf: (body: string) => string): Uint8Array {
+export function openToken(token: string, sealOf: (body: string) => string): Uint8Array {
   const dot = token.indexOf('.');
   const body = token.slice(dot + 1);
   if (dot < 0 || token.slice(0, dot) !== sealOf(body))

@@ -19,6 +19,7 @@ export const CONSUMER_TSCONFIG = {
 export const CONSUMER_TYPES = `
 import { z } from 'zod';
 import { HoldfastClient, type StartedExecution } from 'holdfast/client';
+import { defineConfig } from 'holdfast/config';
 import { type CheckResult, checkConformance, formatReport } from 'holdfast/conformance';
 import { type ErrorCode, type HoldfastEvent, HoldfastError } from 'holdfast/protocol';
 import { acpProvider, PROTOCOL_VERSION, type Provider, remoteProvider, scriptedProvider } from 'holdfast/provider';
@@ -41,6 +42,8 @@ const shout: Provider<{ times: number }> = {
     return {};
   },
 };
+
+export const config = defineConfig({ providers: { custom: [shout], scripted: {} }, slots: { shout: 2 } });
 
 export async function main(): Promise<ErrorCode | undefined> {
   const agents = acpProvider({ agents: { it: { command: 'agent', cwd: '/tmp' } } });

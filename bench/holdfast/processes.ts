@@ -1,4 +1,4 @@
-/** Holdfast in processes of their own, where memory is measured: a worker, and a reader. */
+/** Holdfast in processes of their own, where memory is measured: a worker, a gateway, and a reader. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -19,15 +19,8 @@ export async function replayInProcess(address: string, executionId: string): Pro
   return replayed;
 }
 
-export class WorkerProcess {
-  private constructor(private readonly child: ChildProcess) {}
-
-  /** Starts a worker with the bench's provider, all settings at their defaults, and resolves when it polls. */
-  static async start(address: string): Promise<WorkerProcess> {
-    const child = forked('./worker-process.ts', [address]);
-    await said(child);
-    return new WorkerProcess(child);
-  }
+class Process {
+  constructor(private readonly child: ChildProcess) {}
 
   /** Its resident memory as it is, without a garbage collection made for us. */
   async bytes(): Promise<number> {
@@ -39,6 +32,30 @@ export class WorkerProcess {
   async stop(): Promise<void> {
     this.child.kill('SIGTERM');
     await ended(this.child);
+  }
+}
+
+export class WorkerProcess extends Process {
+  /** Starts a worker with the bench's provider, all settings at their defaults, and resolves when it polls. */
+  static async start(address: string): Promise<WorkerProcess> {
+    const child = forked('./worker-process.ts', [address]);
+    await said(child);
+    return new WorkerProcess(child);
+  }
+}
+
+export class GatewayProcess extends Process {
+  private constructor(
+    child: ChildProcess,
+    readonly url: string,
+  ) {
+    super(child);
+  }
+
+  /** Starts a gateway with its own client, all settings at their defaults, and resolves when it listens. */
+  static async start(address: string): Promise<GatewayProcess> {
+    const child = forked('./gateway-process.ts', [address]);
+    return new GatewayProcess(child, String(await said(child)));
   }
 }
 

@@ -8,13 +8,14 @@ import { HoldfastError } from '../../protocol/errors.js';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import { acpProvider } from '../../providers/acp/acp.js';
 import { createWorker } from '../../worker/worker.js';
+import { EventPrinter } from '../event-printer.js';
 import { confirm, hasTerminal } from '../question.js';
 import type { Screen } from '../screen.js';
 import type { Stage } from '../stage.js';
 import { oneLine } from '../text.js';
-import { EventPrinter } from './event-printer.js';
+import { uiPage } from '../ui-page.js';
 import { chooseModel } from './model.js';
-import { openTheatre, progress, type Theatre, uiPage } from './theatre.js';
+import { openTheatre, progress, type Theatre } from './theatre.js';
 
 const PROVIDER = 'demo-opencode';
 const PROMPT = 'Run `echo hello from the local model` in the shell and tell me what it printed.';
@@ -63,7 +64,7 @@ export async function agentAct(
   });
   await stage.hold(Promise.resolve(), () => giveUp(theatre, execution.id));
   screen.say(`${execution.id} is a workflow now: it is safe in Temporal, whatever becomes of this process.`);
-  const page = uiPage(server, execution.id, client.tenant);
+  const page = uiPage(server.uiUrl, server.namespace, execution.id, client.tenant);
   if (page !== undefined) screen.say(`In the UI: ${page}`);
 
   screen.heading('Its log, as it grows');

@@ -7,11 +7,12 @@ import type { HoldfastClient } from '../../client/client.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import type { ScriptedConfig } from '../../providers/scripted/config.js';
-import type { WorkerConfig } from '../config.js';
+import type { HoldfastConfig } from '../config/schema.js';
+import { EventPrinter } from '../event-printer.js';
 import type { Screen } from '../screen.js';
 import type { Stage } from '../stage.js';
-import { EventPrinter } from './event-printer.js';
-import { openTheatre, type Theatre, uiPage } from './theatre.js';
+import { uiPage } from '../ui-page.js';
+import { openTheatre, type Theatre } from './theatre.js';
 import { startWorkerProcess, type WorkerProcess } from './worker-process.js';
 
 const PROVIDER = 'demo-scripted';
@@ -21,7 +22,7 @@ const DYING_STEP = 3;
 const CHUNK = 9;
 const EVERY_MS = 250;
 /** Quick suspicion, so that nobody has to wait: 2 s without a heartbeat, and 2 s more to object. */
-const WORKER: WorkerConfig = {
+const WORKER: HoldfastConfig = {
   providers: { scripted: { id: PROVIDER } },
   pool: { heartbeatTimeoutMs: 2_000, leaseMs: 2_000, stopGraceMs: 2_000 },
   drainMs: 0,
@@ -60,7 +61,7 @@ export async function crashAct(screen: Screen, stage: Stage): Promise<Theatre> {
   });
   await stage.hold(Promise.resolve(), () => giveUp(client, execution.id));
   screen.say(`${execution.id}: ${WORK.length} steps, each with an entry in its journal, then a question to a person.`);
-  const page = uiPage(server, execution.id, client.tenant);
+  const page = uiPage(server.uiUrl, server.namespace, execution.id, client.tenant);
   if (page !== undefined) screen.say(`In the UI: ${page}`);
   screen.say('One client.events() iterator reads it from here to the end:\n');
 

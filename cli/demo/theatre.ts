@@ -3,12 +3,11 @@ import { HoldfastClient } from '../../client/client.js';
 import { type OpenedServer, openServer } from '../../dev/open.js';
 import { resolveTemporalCli } from '../../dev/resolve.js';
 import { missingSearchAttributes } from '../../dev/search-attributes.js';
-import { workflowIdOf } from '../../protocol/ids.js';
 import { missingAttributes } from '../../worker/announce.js';
 import { connectTo } from '../cluster.js';
 import { confirm, hasTerminal } from '../question.js';
+import { setUp } from '../register.js';
 import type { Screen } from '../screen.js';
-import { setUp } from '../setup.js';
 import type { Stage } from '../stage.js';
 import { oneLine } from '../text.js';
 
@@ -41,17 +40,11 @@ export function progress(screen: Screen, stage: Stage): (line: string) => void {
 /** A cluster of somebody's: nothing is registered there without a yes. */
 async function checkSetUp(server: OpenedServer, screen: Screen, stage: Stage): Promise<void> {
   const { address, namespace } = server;
-  const connection = await connectTo(address);
+  const connection = await connectTo({ address });
   const missing = await missingSearchAttributes(connection, namespace).finally(() => connection.close());
   if (missing.length === 0) return;
   screen.say(`Namespace ${namespace} lacks the search attributes ${missing.join(', ')}.`);
   const register = hasTerminal() && (await confirm('   Register them there?', stage.asking));
   if (!register) throw missingAttributes(missing, namespace);
   await setUp(server, (line) => screen.say(line));
-}
-
-/** Where an execution is seen in the Temporal UI. */
-export function uiPage(server: OpenedServer, executionId: string, tenant: string): string | undefined {
-  if (server.uiUrl === undefined) return undefined;
-  return `${server.uiUrl}/namespaces/${server.namespace}/workflows/${workflowIdOf(tenant, executionId)}`;
 }

@@ -9,8 +9,8 @@ import { guard } from '../../dev/guard.js';
 import { OutputTail } from '../../dev/run.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { ClusterName } from '../cluster.js';
-import type { WorkerConfig } from '../config.js';
-import { READY } from '../worker.js';
+import { READY } from '../commands/worker.js';
+import type { HoldfastConfig } from '../config/schema.js';
 
 const START_MS = 30_000;
 const STOP_MS = 5_000;
@@ -27,7 +27,7 @@ export interface WorkerProcess {
 /** Runs `holdfast worker` and resolves when it takes work. It ends with this process, however that ends. */
 export async function startWorkerProcess(
   cluster: ClusterName,
-  config: WorkerConfig,
+  config: HoldfastConfig,
   folder: string,
 ): Promise<WorkerProcess> {
   const file = join(folder, 'holdfast.config.json');

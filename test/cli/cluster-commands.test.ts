@@ -1,5 +1,8 @@
-/** `holdfast setup` and `holdfast worker` against a real server, and what they say when it is not ready for them. */
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+/** `setup`, `worker`, `serve` and `doctor` against a real server, and what they say when something is missing. */
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Connection } from '@temporalio/client';
@@ -7,14 +10,17 @@ import { msToTs } from '@temporalio/common/lib/time.js';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { HoldfastClient } from '../../client/client.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
-import { removeScratches, run, start } from './command.js';
+import { Built, records } from './built.js';
+import { type CommandOptions, type Ended, type Running, removeScratches } from './command.js';
 
+let holdfast: Built;
 let server: DevServer;
 let env: NodeJS.ProcessEnv;
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'));
 const config = join(folder, 'holdfast.config.json');
 
 beforeAll(async () => {
+  holdfast = new Built();
   server = await startDevServer();
   env = { TEMPORAL_ADDRESS: server.address };
   writeFileSync(config, JSON.stringify({ providers: { scripted: {} }, drainMs: 0 }));
@@ -31,8 +37,12 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.stop();
   rmSync(folder, { recursive: true });
+  holdfast.remove();
   removeScratches();
 });
+
+const start = (args: readonly string[], options?: CommandOptions): Running => holdfast.start(args, options);
+const run = (args: readonly string[], options?: CommandOptions): Promise<Ended> => holdfast.run(args, options);
 
 test('what needs the search attributes names the command that registers them; setup does, and again changes nothing', async () => {
   const bare = { env: { ...env, TEMPORAL_NAMESPACE: 'bare' } };
@@ -67,7 +77,7 @@ test('setup of a namespace that is not there, and of no server, says which', asy
   expect(nobody.stderr).toContain('--address or TEMPORAL_ADDRESS');
 }, 120_000);
 
-test('worker runs what its file names, says when it is ready, and drains on SIGTERM', async () => {
+test('worker runs what its file names; all is well then, also for callers over HTTP; it drains on SIGTERM', async () => {
   const ready = join(folder, 'ready');
   const worker = start(['worker', '--config', config, '--ready-file', ready], { env });
   await worker.says(/^worker ready: scripted on .*, namespace default \(process \d+\)\n/);
@@ -78,9 +88,129 @@ test('worker runs what its file names, says when it is ready, and drains on SIGT
   expect((await client.waitForTerminal(execution.id)).finalOutput).toBe('hi');
   await client.close();
 
+  await expectWell();
+  await expectServed();
+
   worker.kill('SIGTERM');
   const { code, stdout, stderr } = await worker.ended;
   expect([code, stderr]).toEqual([0, '']);
   expect(stdout).toMatch(/worker stopped\n$/);
   expect(existsSync(ready)).toBe(false);
-}, 60_000);
+}, 180_000);
+
+/** With everything there, doctor has nothing to say but what there is. */
+async function expectWell(): Promise<void> {
+  const ui = createServer((_, response) => response.end()).listen(0, '127.0.0.1');
+  await once(ui, 'listening');
+  const uiUrl = `http://127.0.0.1:${(ui.address() as AddressInfo).port}`;
+  const agent = join(folder, 'opencode');
+  writeFileSync(agent, '#!/bin/sh\n');
+  chmodSync(agent, 0o755);
+  const file = join(folder, 'ui.json');
+  writeFileSync(file, JSON.stringify({ uiUrl }));
+  const path = `${folder}:${process.env.PATH}`;
+  const { code, stdout, stderr } = await run(['doctor', '--config', file], { env: { ...env, PATH: path } });
+  ui.close();
+  expect([code, stderr]).toEqual([0, '']);
+  expect(stdout).toMatch(
+    /^✓ node .*\n✓ configuration .*\n✓ server .*\n✓ Temporal UI .*\n✓ search attributes .*\n✓ workers .*\n✓ provider scripted .*\n✓ agents on PATH +opencode .*\n$/,
+  );
+}
+
+const KEY = 'a-token-of-tenant-a';
+
+/** Two tenants over HTTP, each with its token, by a gateway that ends in order. */
+async function expectServed(): Promise<void> {
+  const tokens = `${KEY} b:another-token-of-tenant-b`;
+  const gateway = start(['serve', '--port', '0', '--access-log', '--json'], {
+    env: { ...env, HOLDFAST_API_TOKENS: tokens },
+  });
+  await gateway.says('"ready"');
+  const [ready] = records<{ url: string }>(gateway.stdout);
+  const call = async (token: string, path: string, body?: object): Promise<{ status: number; id: string }> => {
+    const response = await fetch(`${ready?.url}/v1/${path}`, {
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    });
+    return { ...((await response.json()) as { id: string }), status: response.status };
+  };
+  const { id: conversationId } = await call(KEY, 'conversations', {});
+  const { id } = await call(KEY, 'executions', { conversationId, providerId: 'scripted', input: 'over HTTP' });
+  expect(await call(KEY, `executions/${id}?waitSeconds=20`)).toMatchObject({ finalOutput: 'over HTTP' });
+  expect((await call('another-token-of-tenant-b', `executions/${id}`)).status).toBe(404);
+  expect((await call('no-token-that-is-known', `executions/${id}`)).status).toBe(401);
+  gateway.kill('SIGTERM');
+  const { code, stderr } = await gateway.ended;
+  expect(code).toBe(0);
+  expect(records(stderr).length).toBeGreaterThanOrEqual(5);
+  expect(stderr).not.toContain(KEY);
+}
+
+test('serve beyond this machine takes tokens; a port that is taken is named', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const [open, busy] = await Promise.all([
+    run(['serve', '--host', '0.0.0.0', '--port', '0'], { env }),
+    run(['serve'], { env: { ...env, HOLDFAST_PORT: String(port) } }),
+  ]);
+  taken.close();
+  expect([open.code, busy.code]).toEqual([2, 2]);
+  expect(open.stderr).toMatch(/^holdfast: VALIDATION_ERROR: 0\.0\.0\.0 .*set HOLDFAST_API_TOKENS/);
+  expect(busy.stderr).toMatch(new RegExp(`127\\.0\\.0\\.1:${port} is in use already; choose another port`));
+}, 120_000);
+
+interface Finding {
+  readonly check: string;
+  readonly status: string;
+  readonly advice?: string;
+}
+
+test('doctor says of each thing that is missing what to do about it', async () => {
+  const broken = join(folder, 'broken.json');
+  writeFileSync(broken, JSON.stringify({ provider: {} }));
+  const examined = async (
+    args: readonly string[],
+    more: NodeJS.ProcessEnv = env,
+  ): Promise<[code: unknown, Record<string, Finding>]> => {
+    const { code, stdout } = await run(['doctor', '--json', ...args], { env: { ...more, PATH: folder } });
+    return [code, Object.fromEntries(records<Finding>(stdout).map((finding) => [finding.check, finding]))];
+  };
+  const connection = await Connection.connect({ address: server.address });
+  await connection.workflowService.registerNamespace({
+    namespace: 'empty',
+    workflowExecutionRetentionPeriod: msToTs('3 days'),
+  });
+  await vi.waitFor(() => connection.operatorService.listSearchAttributes({ namespace: 'empty' }), { timeout: 20_000 });
+  await connection.close();
+  const [[file, config], [nobody, away], [empty, found]] = await Promise.all([
+    examined(['--config', broken]),
+    examined(['--address', '127.0.0.1:1'], {}),
+    examined(['--namespace', 'empty']),
+  ]);
+  expect([file, nobody, empty]).toEqual([1, 1, 1]);
+  expect(config.configuration).toMatchObject({
+    status: 'fail',
+    found: expect.stringContaining('provider: there is no such key'),
+  });
+  expect(away.server).toMatchObject({ status: 'fail', advice: expect.stringContaining('holdfast dev') });
+  expect(away['Temporal UI']).toMatchObject({ status: 'warn', advice: expect.stringContaining('uiUrl') });
+  expect(found['search attributes']).toMatchObject({ status: 'fail', advice: 'run: holdfast setup' });
+  expect(found.workers).toMatchObject({ status: 'fail', advice: 'start one: holdfast worker' });
+  expect(found.providers).toMatchObject({ status: 'fail', advice: 'start a worker: holdfast worker' });
+}, 120_000);
+
+test('the environment and the profiles of Temporal’s own TOML file say which cluster; a flag wins', async () => {
+  const toml = join(folder, 'temporal.toml');
+  writeFileSync(toml, `[profile.here]\naddress = "${server.address}"\n[profile.else]\naddress = "127.0.0.1:1"\n`);
+  const profile = (...args: string[]) => run(['providers', '--json', ...args], { env: { TEMPORAL_CONFIG_FILE: toml } });
+  const [here, other, none, flag] = await Promise.all([
+    profile('--profile', 'here'),
+    profile('--profile', 'else'),
+    profile('--profile', 'nowhere'),
+    profile('--profile', 'else', '--address', server.address),
+  ]);
+  expect([here.code, other.code, none.code, flag.code]).toEqual([0, 1, 2, 0]);
+  expect(other.stderr).toContain('no Temporal server answers at 127.0.0.1:1');
+  expect(none.stderr).toContain("Profile 'nowhere' not found");
+}, 120_000);

@@ -8,7 +8,11 @@ import { processesWith } from '../support/processes.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** What a developer's shell may hold and a test must not heed. */
-const FOREIGN = /^(TEMPORAL_|OPENAI_|ANTHROPIC_|HOLDFAST_DEBUG$|npm_lifecycle_event$|NO_COLOR$|FORCE_COLOR$)/;
+const FOREIGN =
+  /^(TEMPORAL_|OPENAI_|ANTHROPIC_|npm_lifecycle_event$|HOLDFAST_(?!WORKFLOW_BUNDLE|CACHE_DIR)|NO_COLOR$|FORCE_COLOR$)/;
+
+/** In milliseconds: far more than any of these runs takes. */
+const PATIENCE_MS = 120_000;
 
 export interface CommandOptions {
   readonly env?: NodeJS.ProcessEnv;
@@ -16,6 +20,8 @@ export interface CommandOptions {
   readonly command?: readonly [string, ...string[]];
   /** Default `ignore`: nothing to read, and no terminal. */
   readonly stdin?: 'ignore' | 'pipe';
+  /** Where it runs; by default the checkout. */
+  readonly cwd?: string;
 }
 
 export interface Ended {
@@ -54,7 +60,23 @@ export class Running {
 
   /** Resolves when the output holds `text`; rejects when it ends without. */
   async says(text: string | RegExp): Promise<void> {
-    const found = (): boolean => (typeof text === 'string' ? this.stdout.includes(text) : text.test(this.stdout));
+    await this.until(
+      () => (typeof text === 'string' ? this.stdout.includes(text) : text.test(this.stdout)),
+      String(text),
+    );
+  }
+
+  /** Resolves when the output is as wanted; rejects when it ends before, or is not for two minutes. */
+  async until(found: () => boolean, what: string): Promise<void> {
+    const late = setTimeout(() => this.child.kill('SIGKILL'), PATIENCE_MS);
+    try {
+      await this.look(found, what);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  private async look(found: () => boolean, what: string): Promise<void> {
     const end = this.ended.then(() => true);
     while (!found()) {
       const step = new Promise<false>((resolve) => {
@@ -65,7 +87,7 @@ export class Running {
         this.changed.add(look);
       });
       if ((await Promise.race([step, end])) && !found())
-        throw new Error(`it ended without saying ${text}:\n${this.stdout}${this.stderr}`);
+        throw new Error(`it ended without saying ${what}:\n${this.stdout}${this.stderr}`);
     }
   }
 
@@ -87,9 +109,16 @@ export function start(args: readonly string[], options: CommandOptions = {}): Ru
   const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !FOREIGN.test(name)));
   const [program, ...before] = options.command ?? [process.execPath, '--import', 'tsx', join('cli', 'main.ts')];
   const child = spawn(program, [...before, ...args], {
-    cwd: ROOT,
+    cwd: options.cwd ?? ROOT,
     stdio: [options.stdin ?? 'ignore', 'pipe', 'pipe'],
-    env: { ...own, TMPDIR: scratch, TSX_DISABLE_CACHE: '1', npm_config_update_notifier: 'false', ...options.env },
+    env: {
+      ...own,
+      TMPDIR: scratch,
+      XDG_CONFIG_HOME: scratch,
+      TSX_DISABLE_CACHE: '1',
+      npm_config_update_notifier: 'false',
+      ...options.env,
+    },
   });
   return new Running(child, scratch);
 }

@@ -3,7 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { readWorkerConfig } from '../../cli/config.js';
+import { readConfig } from '../../cli/config/read.js';
+import { workerOptions } from '../../cli/config/worker-options.js';
 import { VERSION } from '../../protocol/version.js';
 
 interface Service {
@@ -61,7 +62,7 @@ test('what is mounted is there, and the worker takes its configuration', async (
   for (const [source = ''] of mounts)
     expect(source.startsWith('./') ? existsSync(path(source)) : source in compose.volumes, source).toBe(true);
   expect(parse(text('docker/dynamic-config.yaml'))).toEqual({ 'frontend.namespaceCount': [{ value: 20_000 }] });
-  const options = await readWorkerConfig(path('docker/holdfast.config.json'));
+  const options = workerOptions(await readConfig(path('docker/holdfast.config.json')));
   expect(options.providers.map(({ manifest }) => manifest.id)).toEqual(['scripted']);
 });
 

@@ -1,14 +1,22 @@
 /** What the command says when it is called wrongly, and what a configuration file may hold. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
 import { clusterOf } from '../../cli/cluster.js';
-import { readWorkerConfig } from '../../cli/config.js';
+import { readConfig } from '../../cli/config/read.js';
+import { workerOptions } from '../../cli/config/worker-options.js';
 import { oneLine, plain } from '../../cli/text.js';
-import { removeScratches, run } from './command.js';
+import { Built } from './built.js';
+import { type CommandOptions, removeScratches } from './command.js';
 
+const holdfast = new Built();
+const run = (args: readonly string[], options?: CommandOptions) => holdfast.run(args, options);
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'));
+/** The file as a worker would take it. */
+const workerOf = async (path: string) => workerOptions(await readConfig(path));
 const file = (content: unknown): string => {
   const path = join(folder, `${Math.random()}.json`);
   writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
@@ -17,21 +25,23 @@ const file = (content: unknown): string => {
 
 afterAll(() => {
   rmSync(folder, { recursive: true });
+  holdfast.remove();
   removeScratches();
 });
 
 test.each([
-  [['nonsense'], 'holdfast: unknown command "nonsense"; there is: setup, worker, demo\n'],
-  [['demo', '--crahs'], "holdfast: unknown option '--crahs' (Did you mean --crash?)\n"],
-  [['setup', 'now'], "holdfast: too many arguments for 'setup'. Expected 0 arguments but got 1.\n"],
+  [['nonsense'], /^holdfast: unknown command "nonsense"; there is: dev, setup, worker, .*, completion\n$/],
+  [['demo', '--crahs'], /^holdfast: unknown option '--crahs' \(Did you mean --crash\?\)\n$/],
+  [['setup', 'now'], /^holdfast: too many arguments for 'setup'. Expected 0 arguments but got 1.\n$/],
 ])('%s is refused with exit code 2 and says what there is', async (args, said) => {
-  expect(await run(args)).toMatchObject({ code: 2, stdout: '', stderr: said });
+  expect(await run(args)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(said) });
 });
 
 test('without a command it shows what there is and exits with 2; --help and --version exit with 0', async () => {
   const [bare, help, version] = await Promise.all([run([]), run(['--help']), run(['--version'])]);
   expect(bare).toMatchObject({ code: 2, stdout: '', stderr: help.stdout });
-  for (const command of ['setup', 'worker', 'demo']) expect(help.stdout).toContain(command);
+  for (const command of ['dev', 'setup', 'worker', 'serve', 'run', 'inbox', 'doctor', 'demo'])
+    expect(help.stdout).toContain(command);
   expect(help).toMatchObject({ code: 0, stderr: '' });
   const { version: packaged } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   expect(version).toMatchObject({ code: 0, stdout: `${packaged}\n` });
@@ -40,7 +50,7 @@ test('without a command it shows what there is and exits with 2; --help and --ve
 test.each([
   ['{ "providers": ', /is not JSON/],
   [{}, /: providers: /],
-  [{ providers: {} }, /: providers: name at least one: scripted, acp$/],
+  [{ providers: {} }, /: providers: name at least one: scripted, acp, ai, command$/],
   [{ providers: { scripted: {} }, slot: {} }, /: slot: there is no such key$/],
   [{ providers: { scripted: { crash: true } } }, /: providers\.scripted\.crash: there is no such key$/],
   [{ providers: { scripted: {} }, drainMs: '30s' }, /: drainMs: /],
@@ -50,11 +60,11 @@ test.each([
   [{ providers: { acp: { agents: { it: { command: 'bin/agent' } } } } }, /: providers\.acp\.agents\.it\.command: /],
 ])('a configuration of %j is refused and the key named', async (content, problem) => {
   const path = file(content);
-  await expect(readWorkerConfig(path)).rejects.toMatchObject({
+  await expect(workerOf(path)).rejects.toMatchObject({
     code: 'VALIDATION_ERROR',
     message: expect.stringMatching(problem),
   });
-  await expect(readWorkerConfig(path)).rejects.toThrow(path);
+  await expect(workerOf(path)).rejects.toThrow(path);
 });
 
 test('a wrong configuration fails the worker with one line; the stack is there for who asks', async () => {
@@ -63,23 +73,19 @@ test('a wrong configuration fails the worker with one line; the stack is there f
     run(['worker', '--config', path]),
     run(['worker', '--config', path], { env: { HOLDFAST_DEBUG: '1' } }),
   ]);
-  expect(short.code).toBe(1);
+  expect(short.code).toBe(2);
   expect(short.stderr).toMatch(/^holdfast: VALIDATION_ERROR: .*drainMs: .*\n$/);
   expect(long.stderr).toContain('    at ');
 });
 
 test('a whole configuration becomes the options of a worker', async () => {
   const settings = {
-    address: 'temporal:7233',
-    namespace: 'shop',
     slots: { scripted: 5, agents: 1 },
     pool: { leaseMs: 5_000 },
     drainMs: 0,
   };
   const agents = { it: { command: 'agent', cwd: '/srv' } };
-  const options = await readWorkerConfig(
-    file({ ...settings, providers: { scripted: {}, acp: { id: 'agents', agents } } }),
-  );
+  const options = await workerOf(file({ ...settings, providers: { scripted: {}, acp: { id: 'agents', agents } } }));
   expect(options).toMatchObject(settings);
   expect(options.providers.map(({ manifest }) => manifest.id)).toEqual(['scripted', 'agents']);
 });
@@ -90,6 +96,74 @@ test('the cluster is what the command line says, else the environment, else the 
   expect(clusterOf({ address: 'flag:1' }, saved, env)).toEqual({ address: 'flag:1', namespace: 'env' });
   expect(clusterOf({}, saved, {})).toEqual(saved);
   expect(clusterOf({}, {}, {})).toEqual({ address: 'localhost:7233', namespace: 'default' });
+});
+
+test('a flag or a file that names a cluster takes no key of Temporal’s default profile; the environment’s is for all', () => {
+  const toml = file('[profile.default]\naddress = "cloud:7233"\nnamespace = "theirs"\napi_key = "of-the-cloud"\n');
+  const home = mkdtempSync(join(folder, 'home-'));
+  mkdirSync(join(home, 'temporalio'));
+  copyFileSync(toml, join(home, 'temporalio', 'temporal.toml'));
+  const env = { XDG_CONFIG_HOME: home, HOME: home };
+  const key = { apiKey: 'of-the-cloud', tls: true };
+  expect(clusterOf({}, {}, env)).toEqual({ address: 'cloud:7233', namespace: 'theirs', connection: key });
+  const mine = { address: 'file:1', namespace: 'default' };
+  expect(clusterOf({}, { address: 'file:1' }, env)).toEqual(mine);
+  expect(clusterOf({ address: 'file:1' }, {}, env)).toEqual(mine);
+  expect(clusterOf({}, mine, { ...env, TEMPORAL_API_KEY: 'given' })).toMatchObject({ connection: { apiKey: 'given' } });
+  const tls = { TEMPORAL_TLS_SERVER_NAME: 'temporal.example' };
+  expect(clusterOf(mine, {}, tls)).toMatchObject({ connection: { tls: { serverNameOverride: 'temporal.example' } } });
+});
+
+test('a configuration in code is its default export; two files are one too many', async () => {
+  const place = mkdtempSync(join(folder, 'code-'));
+  const path = join(place, 'holdfast.config.ts');
+  const echo = JSON.stringify(fileURLToPath(new URL('../../examples/echo-provider.ts', import.meta.url)));
+  writeFileSync(
+    path,
+    `import { echo } from ${echo};\nconst only: string = 'echo';\nexport default { providers: { custom: [echo] }, queues: [only] };\n`,
+  );
+  const found = await readConfig(undefined, {}, place);
+  expect(found.config.queues).toEqual(['echo']);
+  expect(workerOptions(await readConfig(path)).providers.map(({ manifest }) => manifest.id)).toEqual(['echo']);
+  const written = (name: string, code: string): string => {
+    writeFileSync(join(folder, name), code);
+    return join(folder, name);
+  };
+  const strange = written('strange.ts', 'export default { providers: { custom: [{}] } };');
+  await expect(workerOf(strange)).rejects.toThrow(/: providers\.custom\.0: must be a provider/);
+  const broken = { code: 'VALIDATION_ERROR', message: expect.stringContaining('cannot be loaded') };
+  await expect(workerOf(written('broken.ts', 'nonsense('))).rejects.toMatchObject(broken);
+  writeFileSync(join(place, 'holdfast.config.json'), '{}');
+  await expect(readConfig(undefined, {}, place)).rejects.toThrow(
+    /there are holdfast\.config\.ts and holdfast\.config\.json/,
+  );
+});
+
+test('completion is a script that the shell takes, made of what there is', async () => {
+  const [bash, fish, none] = await Promise.all([
+    run(['completion', 'bash']),
+    run(['completion', 'fish']),
+    run(['completion', 'tcsh']),
+  ]);
+  const complete = (...words: string[]): string =>
+    execFileSync(
+      'bash',
+      [
+        '-c',
+        `${bash.stdout}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast; echo "\${COMPREPLY[*]}"`,
+        'bash',
+        ...words,
+      ],
+      {
+        encoding: 'utf8',
+      },
+    ).trim();
+  expect(complete('holdfast', 'wa')).toBe('watch');
+  expect(complete('holdfast', 'run', 'hello', '--prov')).toBe('--provider --provider-config');
+  expect(complete('holdfast', 'conversations', 'cl')).toBe('close');
+  expect(complete('holdfast', 'conversations', 'create', '--meta')).toBe('--metadata');
+  expect(fish.stdout).toContain('__fish_seen_subcommand_from watch');
+  expect(none).toMatchObject({ code: 2, stdout: '' });
 });
 
 test('text of an agent has no control characters but newline and tab', () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { HoldfastClient } from '../../client/client.js';
+import type { ListConversationsFilter } from '../../client/conversation-list.js';
 import { type ExecutionSummary, executionSummarySchema, type ListExecutionsFilter } from '../../protocol/execution.js';
 import { EXECUTION_STATES } from '../../protocol/lifecycle.js';
 import { PROTOCOL_VERSION } from '../../protocol/manifest.js';
@@ -218,6 +219,42 @@ function swapped(token: string): string {
     if (a !== b) return token.slice(0, i - 1) + b + a + token.slice(i + 1);
   }
 }
+
+it('lists conversations by pages, those of its own tenant alone, and tells which are closed', async () => {
+  const other = await cluster.anotherClient({ tenant: 'lists-conversations' });
+  const made: string[] = [];
+  for (const name of ['a', 'b', 'c']) made.push((await other.createConversation({ metadata: { name } })).id);
+  await other.closeConversation(made[1] ?? '');
+  const all = async (filter: ListConversationsFilter = {}): Promise<[unknown, boolean][]> => {
+    const found: [unknown, boolean][] = [];
+    let pageToken: string | undefined;
+    do {
+      const page = await other.listConversations({
+        ...filter,
+        limit: 2,
+        ...(pageToken === undefined ? {} : { pageToken }),
+      });
+      for (const { metadata, closed } of page.conversations) found.push([metadata.name, closed]);
+      pageToken = page.nextPageToken;
+    } while (pageToken !== undefined);
+    return found;
+  };
+  await expect
+    .poll(() => all(), SOON)
+    .toEqual([
+      ['c', false],
+      ['b', true],
+      ['a', false],
+    ]);
+  await expect
+    .poll(() => all({ open: true }), SOON)
+    .toEqual([
+      ['c', false],
+      ['a', false],
+    ]);
+  const { nextPageToken } = await other.listConversations({ limit: 1 });
+  expect(await codeOf(client.listConversations({ limit: 1, pageToken: nextPageToken }))).toBe('VALIDATION_ERROR');
+});
 
 /** Stops the worker, so it comes last. */
 describe('with no worker running', () => {

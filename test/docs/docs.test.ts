@@ -3,7 +3,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readWorkerConfig } from '../../cli/config.js';
+import { readConfig } from '../../cli/config/read.js';
+import { configSchema } from '../../cli/config/schema.js';
+import { workerOptions } from '../../cli/config/worker-options.js';
+import { EXIT } from '../../cli/exit.js';
+import { createProgram } from '../../cli/program.js';
 import { CHECK_NAMES } from '../../conformance/index.js';
 import { createGateway, type GatewayClient } from '../../gateway/index.js';
 import { GATEWAY_STATUS } from '../../gateway/problem.js';
@@ -54,13 +58,16 @@ describe('every command of the documentation', () => {
   });
 
   it('of holdfast is one, with flags that it has', () => {
-    const main = readFileSync(join(root, 'cli/main.ts'), 'utf8');
-    const commands = [...main.matchAll(/\.command\('(\w+)'\)/g)].map(([, name]) => name);
-    const named = [...everything.matchAll(/\b(?:npx )holdfast ([\w-]+)((?: +--?[\w-]+(?: [^\s`|-]\S*)?)*)/g)];
-    expect(named.length).toBeGreaterThan(4);
-    for (const [command, name, flags = ''] of named) {
-      expect(commands, command).toContain(name);
-      for (const [flag] of flags.matchAll(/--[\w-]+/g)) expect(main, command).toContain(`'${flag}`);
+    const { commands } = createProgram(() => undefined);
+    const named = [...everything.matchAll(/\b(?:npx )?holdfast ([a-z-]+)((?: +--?[\w-]+(?: [^\s`|-]\S*)?)*)/g)];
+    const written = named.filter(([whole]) => whole.startsWith('npx ') || everything.includes(`\`${whole}\``));
+    expect(written.length).toBeGreaterThan(20);
+    for (const [whole, name, flags = ''] of written) {
+      const command = commands.find((each) => each.name() === name);
+      expect([whole, command?.name()]).toEqual([whole, name]);
+      const known = [command, ...(command?.commands ?? [])].flatMap((each) => each?.options.map(({ long }) => long));
+      for (const [flag] of flags.matchAll(/--[\w-]+/g))
+        expect([whole, known]).toEqual([whole, expect.arrayContaining([flag])]);
     }
   });
 
@@ -116,6 +123,22 @@ describe('the tables say what the code says', () => {
     expect([...shown].sort()).toEqual(routes.sort());
     const codes = Object.entries(GATEWAY_STATUS).map(([code, status]) => [code, String(status)]);
     expect(table('docs/gateway.md', 'code')).toEqual(codes);
+  });
+
+  it('of the commands, their exit codes and what a configuration may hold', () => {
+    const commands = createProgram(() => undefined).commands.map((command) => command.name());
+    const shown = table('docs/cli.md', 'command').flatMap(([row = '']) =>
+      row.split(', ').map((each) => each.split(' ')[0]),
+    );
+    expect(shown.sort()).toEqual(commands.sort());
+    const codes = table('docs/cli.md', 'code').map(([code]) => Number(code));
+    expect(codes).toEqual(expect.arrayContaining(Object.values(EXIT)));
+    const keys = table('docs/cli.md', 'key').flatMap(([row = '']) => row.split(', '));
+    expect(keys.sort()).toEqual(Object.keys(configSchema.shape).sort());
+    const gateway = table('docs/cli.md', 'key')
+      .find(([key]) => key === 'gateway')?.[1]
+      ?.split(', ');
+    expect(gateway).toEqual(Object.keys(configSchema.shape.gateway.unwrap().shape));
   });
 
   it('of what a busy conversation does, and of what a turn hands on', () => {
@@ -194,7 +217,7 @@ describe('what is shown as configuration', () => {
     try {
       const [block] = blocks().filter((each) => word(each, 'file') === 'holdfast.config.json');
       writeFileSync(join(folder, 'holdfast.config.json'), block?.code ?? '');
-      const { providers } = await readWorkerConfig(join(folder, 'holdfast.config.json'));
+      const { providers } = workerOptions(await readConfig(join(folder, 'holdfast.config.json')));
       expect(providers.map((provider) => provider.manifest.id)).toEqual(['scripted', 'acp']);
     } finally {
       rmSync(folder, { recursive: true });

@@ -10,9 +10,11 @@ import { HoldfastClient } from '../../client/client.js';
 import { resolveTemporalCli } from '../../dev/resolve.js';
 import { type DevServer, startDevServer } from '../../dev/server.js';
 import { workflowIdOf } from '../../protocol/ids.js';
+import { Built } from '../cli/built.js';
 import { blocks, root, word } from './markdown.js';
 import { withProject } from './snippets.js';
 
+const holdfast = new Built();
 let server: DevServer;
 let client: HoldfastClient;
 let worker: ChildProcess;
@@ -28,7 +30,7 @@ beforeAll(async () => {
   const [{ path: temporal }, started] = await Promise.all([resolveTemporalCli(), startDevServer()]);
   server = started;
   // `npx holdfast` is this checkout's own command.
-  const command = [...NODE, join(root, 'cli', 'main.ts')].map((each) => `'${each}'`).join(' ');
+  const command = holdfast.command.map((each) => `'${each}'`).join(' ');
   writeFileSync(join(programs, 'npx'), `#!/bin/sh\ntest "$1" = holdfast || exit 64\nshift\nexec ${command} "$@"\n`);
   chmodSync(join(programs, 'npx'), 0o755);
   const path = [programs, dirname(temporal), process.env.PATH].join(delimiter);
@@ -48,6 +50,7 @@ afterAll(async () => {
   await client?.close();
   await server?.stop();
   rmSync(programs, { recursive: true });
+  holdfast.remove();
 });
 
 /** The program files of the README and of the gateway's page, for as long as they are needed. */
@@ -178,6 +181,20 @@ it('an operator sees what is open in a conversation, and closes it', async () =>
   await client.cancel(id);
 });
 
+it('the command runs, lists and looks, as its page says; a configuration in TypeScript makes a worker', async () => {
+  const shown = await shell('cli', {});
+  expect(shown).toMatch(/text +│ hello\n[\s\S]*succeeded after [\s\S]*EXECUTION +STATE[\s\S]*✓ workers/);
+  const config = join(project.folder, 'holdfast.config.ts');
+  const [node, main] = holdfast.command;
+  const configured = spawn(node, [main, 'worker', '--config', config], {
+    cwd: root,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  expect(await said(configured, /^worker ready: (.*) on /)).toBe('scripted, echo');
+  expect(await exited(configured)).toEqual({ code: 0, signal: null });
+}, 180_000);
+
 it('the gateway starts an execution and streams it, as its page says', async () => {
   const variables = { GATEWAY: gatewayUrl, TOKEN };
   const EXECUTION = (await shell('http-start', variables)).trim();
@@ -190,7 +207,7 @@ it('the gateway starts an execution and streams it, as its page says', async () 
 it('runs every block that says so', () => {
   const named = blocks().flatMap((block) => (block.language === 'sh' ? (word(block, 'run') ?? []) : []));
   const operators = ['list', 'look', 'answer', 'cancel', 'cancel-with-reason', 'terminate', 'setup', 'attributes'];
-  const run = [...operators, 'turns', 'close', 'http-start', 'http-stream'];
+  const run = [...operators, 'turns', 'close', 'http-start', 'http-stream', 'cli'];
   expect(named.sort()).toEqual(run.sort());
 });
 

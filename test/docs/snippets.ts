@@ -12,6 +12,7 @@ const ENTRIES = {
   provider: 'providers',
   gateway: 'gateway',
   conformance: 'conformance',
+  config: 'cli/config',
 } as const;
 
 /** Makes a project of `snippets`, lets `use` have it, and takes it away again. */

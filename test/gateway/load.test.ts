@@ -1,20 +1,16 @@
 /** Many readers, and slow ones: one upstream read for all, and memory that stays where it is. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import type { Client } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { HoldfastClient } from '../../client/client.js';
 import { Cluster, QUICK_POOL } from '../support/cluster.js';
 import { WorkerProcess } from '../support/kill.js';
+import { GatewayProcess } from './gateway-child.js';
 import { Harness } from './harness.js';
 import { RawStream, upTo } from './raw.js';
 
 let cluster: Cluster;
 let worker: WorkerProcess;
-let child: ChildProcess | undefined;
+let gateway: GatewayProcess | undefined;
 
 beforeAll(async () => {
   cluster = await Cluster.start();
@@ -23,7 +19,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  child?.kill('SIGKILL');
+  await gateway?.kill();
   await worker.kill();
   await cluster.stop();
 });
@@ -75,31 +71,15 @@ describe('500 subscribers of one execution', () => {
   });
 });
 
-/** A gateway in a process of its own. */
-async function gatewayProcess(options: object): Promise<{ process: ChildProcess; url: string }> {
-  const script = fileURLToPath(new URL('./gateway-process.ts', import.meta.url));
-  const started = spawn(process.execPath, ['--import', 'tsx', script, JSON.stringify(options)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  child = started;
-  const lines = createInterface({ input: started.stdout! });
-  const [line] = (await once(lines, 'line')) as [string];
-  return { process: started, url: (JSON.parse(line) as { url: string }).url };
-}
-
-/** Resident memory, in MiB. */
-function memoryOf({ pid }: ChildProcess): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
-}
-
 describe('a slow reader', () => {
   it('of a big log costs no memory, gets a clean end, and goes on with its cursor', async () => {
-    const { process: gateway, url } = await gatewayProcess({ address: cluster.server.address, stallMs: 3_000 });
+    gateway = await GatewayProcess.start({ address: cluster.server.address, stallMs: 3_000 });
+    const { url } = gateway;
     const { id } = await cluster.run([{ flood: { events: 1_000, bytes: 5_000 } }]);
     const quick = await (await RawStream.open(url, path(id))).finish(60_000);
     const last = quick.sequences.length;
     expect(quick.sequences).toEqual(upTo(last));
-    const before = memoryOf(gateway);
+    const before = gateway.memory;
     const slow = await Promise.all(Array.from({ length: 20 }, () => RawStream.open(url, path(id))));
     for (const stream of slow) {
       await stream.until(() => stream.parser.frames.length > 0);
@@ -108,13 +88,14 @@ describe('a slow reader', () => {
     let most = before;
     for (let looks = 0; looks < 12; looks++) {
       await new Promise((resolve) => setTimeout(resolve, 250));
-      most = Math.max(most, memoryOf(gateway));
+      most = Math.max(most, gateway.memory);
     }
     // All of it for all of them would be 100 MB.
     expect(most - before).toBeLessThan(60);
-    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    // It has sent them all away.
+    await expect.poll(() => gateway?.streams(), { timeout: 60_000, interval: 200 }).toBe(0);
     for (const stream of slow) stream.socket.resume();
-    for (const stream of slow) await stream.finish();
+    for (const stream of slow) await stream.finish(60_000);
     for (const stream of slow.slice(0, 3)) {
       expect(stream.sequences.length).toBeLessThan(last);
       expect(stream.events.map(({ type }) => type)).not.toContain('run.completed');

@@ -1,4 +1,4 @@
-/** `holdfast setup`: makes a cluster's namespace ready for Holdfast. Doing it again changes nothing. */
+/** Makes a cluster’s namespace ready for Holdfast. Doing it again changes nothing. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type Connection } from '@temporalio/client';
 import { translate } from '../client/translate.js';
@@ -16,8 +16,9 @@ const SHOWN_MS = 30_000;
  * @throws HoldfastError `RUNTIME_UNAVAILABLE`: no server, no such namespace, no permission, or a name is taken with
  * another type
  */
-export async function setUp({ address, namespace }: ClusterName, say: (line: string) => void): Promise<void> {
-  const connection = await connectTo(address);
+export async function setUp(cluster: ClusterName, say: (line: string) => void): Promise<void> {
+  const { address, namespace } = cluster;
+  const connection = await connectTo(cluster);
   const place = `namespace ${namespace} at ${address}`;
   try {
     const missing = await missingSearchAttributes(connection, namespace);

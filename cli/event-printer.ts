@@ -1,7 +1,7 @@
 /** An execution's events for people: a line each, with text deltas joined to the lines they make. */
-import type { HoldfastEvent } from '../../protocol/event.js';
-import type { Screen } from '../screen.js';
-import { oneLine, plain } from '../text.js';
+import type { EventData, HoldfastEvent } from '../protocol/event.js';
+import type { Screen } from './screen.js';
+import { oneLine, plain } from './text.js';
 
 /** Text that pauses for this long is shown, in milliseconds. */
 const PAUSE_MS = 400;
@@ -59,7 +59,7 @@ export class EventPrinter {
       case 'action.required':
         return [event.type, oneLine(event.data.title, TEXT_WIDTH)];
       case 'action.responded':
-        return [event.type, event.data.approved ? 'approved' : 'rejected'];
+        return [event.type, answerOf(event.data)];
       case 'artifact.created':
         return [event.type, oneLine(event.data.name, TEXT_WIDTH)];
       case 'provider.event':
@@ -89,4 +89,10 @@ export class EventPrinter {
     const text = typeof content === 'object' && content !== null && !Array.isArray(content) ? content.text : undefined;
     return typeof text === 'string' ? [name, oneLine(text, TEXT_WIDTH)] : ['provider.event', name];
   }
+}
+
+function answerOf({ approved, expired }: EventData<'action.responded'>): string {
+  if (expired) return 'nobody answered in time';
+  if (approved === undefined) return 'answered';
+  return approved ? 'approved' : 'rejected';
 }
