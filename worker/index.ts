@@ -1,3 +1,4 @@
 /** What runs executions, as `holdfast/worker`. */
 export { HoldfastError } from '../protocol/errors.js';
-export { createWorker, type HoldfastWorker, type HoldfastWorkerOptions } from './worker.js';
+export type { HoldfastWorkerOptions } from './options.js';
+export { createWorker, type HoldfastWorker } from './worker.js';

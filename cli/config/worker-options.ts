@@ -5,7 +5,7 @@ import { type AiOptions, aiProvider } from '../../providers/ai/ai.js';
 import { type CommandOptions, commandProvider } from '../../providers/command/command.js';
 import type { AnyProvider } from '../../providers/provider.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
-import type { HoldfastWorkerOptions } from '../../worker/worker.js';
+import type { HoldfastWorkerOptions } from '../../worker/options.js';
 import { type ConfigFile, wrong } from './read.js';
 import type { Config } from './schema.js';
 

@@ -23,7 +23,7 @@ import { VERSION } from '../../protocol/version.js';
 import { resolveOptions } from '../../providers/acp/options.js';
 import { resolveOptions as resolveRemote } from '../../providers/remote/options.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
-import { publishedManifest } from '../../worker/worker.js';
+import { publishedManifest } from '../../worker/options.js';
 import { SEARCH_ATTRIBUTES } from '../../workflows/messages.js';
 import { anchors, blocks, links, pages, prose, root, table, text, word } from './markdown.js';
 import { compile } from './snippets.js';

@@ -16,7 +16,8 @@ import type { HoldfastEvent } from '../../protocol/event.js';
 import type { StartExecutionRequest } from '../../protocol/execution.js';
 import type { LogState } from '../../protocol/log/state.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
-import { createWorker, type HoldfastWorker, type HoldfastWorkerOptions } from '../../worker/worker.js';
+import type { HoldfastWorkerOptions } from '../../worker/options.js';
+import { createWorker, type HoldfastWorker } from '../../worker/worker.js';
 import { type Comparison, compareLogs } from './compare-logs.js';
 
 /** Quick suspicion, so that a killed worker is noticed within seconds. */
