@@ -68,9 +68,11 @@ export function mount(app: OpenAPIHono<GatewayEnv>, settings: Settings, operatio
     const path = routingPattern(item.path);
     const known = methods.get(path) ?? [];
     methods.set(path, [...known, ...(item.method === 'get' ? ['GET', 'HEAD'] : ['POST'])]);
+    // Made once: zod compiles each schema at its first use, which takes longer than the request.
+    const parts = { params: z.strictObject(item.params ?? {}), query: z.strictObject(item.query ?? {}) };
     app.on(item.method.toUpperCase(), path, async (c) => {
       c.get('notes').route = `${item.method.toUpperCase()} ${item.path}`;
-      return await answer(item, c, settings);
+      return await answer(item, parts, c, settings);
     });
   }
   for (const [path, known] of methods)
@@ -81,15 +83,20 @@ export function mount(app: OpenAPIHono<GatewayEnv>, settings: Settings, operatio
     });
 }
 
-async function answer(item: AnyOperation, c: GatewayContext, settings: Settings): Promise<Response> {
+interface Parts {
+  readonly params: z.ZodObject;
+  readonly query: z.ZodObject;
+}
+
+async function answer(item: AnyOperation, parts: Parts, c: GatewayContext, settings: Settings): Promise<Response> {
   // The parts are parsed by the operation's own schemas, so the handler gets what it was typed for.
-  const { params, query, body, handle } = item as Operation;
+  const { params, body, handle } = item as Operation;
   const identity = item.access === 'public' ? undefined : c.get('identity');
   const names = Object.keys(params ?? {});
   const path = Object.fromEntries(names.map((name) => [name, c.req.param(name)]));
   const values = {
-    params: check(z.strictObject(params ?? {}), path, 'path'),
-    query: check(z.strictObject(query ?? {}), queryOf(c), 'query'),
+    params: check(parts.params, path, 'path'),
+    query: check(parts.query, queryOf(c), 'query'),
   };
   if (identity?.grant !== undefined && (item.access !== 'events' || identity.grant.executionId !== values.params.id))
     throw new Refusal('FORBIDDEN', 'a read token reads the events of its own execution and nothing else');
