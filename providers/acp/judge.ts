@@ -8,12 +8,14 @@ import type { Json, JsonObject } from '../../protocol/json.js';
 import { decide, type ToolFacts } from '../policy/decide.js';
 import { questionKey, type Scope, scopeOf } from '../policy/remembered.js';
 import type { Rule } from '../policy/rules.js';
-import { commandLine } from '../policy/words.js';
+import { type CommandLine, commandLine } from '../policy/words.js';
 import { boundJson } from '../process/bound.js';
 import { isObject } from './message.js';
 
 /** Of what an event shows of a tool call; whole, it is in the agent's own updates. */
 const MAX_SHOWN = 4096;
+/** Where a tool's input may name a file, or the folder that it works in. */
+const PATH_FIELDS = ['path', 'filePath', 'file_path', 'cwd', 'workdir', 'directory'];
 /** Answers of one execution that are remembered. */
 const MAX_REMEMBERED = 1000;
 
@@ -88,19 +90,19 @@ export class Judge {
   #facts(toolCall: ToolCall): ToolFacts {
     const { agent, workspace } = this.#options;
     const input = isObject(toolCall.rawInput) ? toolCall.rawInput : {};
-    const command = commandOf(input.command) ?? commandOf(input.cmd);
+    const command = commandOf(input.command, input.args) ?? commandOf(input.cmd, input.args);
     const paths = new Set<string>();
     const add = (path: unknown): void => {
       if (typeof path === 'string' && path !== '' && !path.includes('\0')) paths.add(resolve(workspace, path));
     };
     for (const each of listOf(toolCall.locations)) add(each.path);
     for (const each of listOf(toolCall.content)) if (each.type === 'diff') add(each.path);
-    for (const name of ['path', 'filePath', 'file_path']) add(input[name]);
+    for (const name of PATH_FIELDS) add(input[name]);
     return {
       agent,
       tool: this.#kind(toolCall),
       paths: [...paths],
-      ...(command === undefined ? {} : { command: commandLine(command) }),
+      ...(command === undefined ? {} : { command }),
     };
   }
 
@@ -118,9 +120,21 @@ export class Judge {
   }
 }
 
-function commandOf(value: unknown): string | string[] | undefined {
-  if (typeof value === 'string') return value;
-  return Array.isArray(value) && value.every((word) => typeof word === 'string') ? (value as string[]) : undefined;
+/** A line for a shell, a list of words, or a program with its arguments beside it. */
+function commandOf(value: unknown, args: unknown): CommandLine | undefined {
+  if (isWords(value)) return commandLine(value);
+  if (typeof value !== 'string') return undefined;
+  if (args === undefined || args === null) return commandLine(value);
+  return isWords(args) ? commandLine([value, ...args]) : { kind: 'compound', parts: commandParts(value) };
+}
+
+function commandParts(line: string): readonly (readonly string[])[] {
+  const read = commandLine(line);
+  return read.kind === 'plain' ? [read.words] : read.parts;
+}
+
+function isWords(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((word) => typeof word === 'string');
 }
 
 function listOf(value: unknown): Record<string, unknown>[] {

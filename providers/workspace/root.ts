@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { link, mkdir, open, opendir, realpath, rm, writeFile } from 'node:fs/promises';
+import { link, mkdir, open, opendir, readdir, realpath, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { ConversationRef } from '../provider.js';
@@ -103,4 +103,10 @@ export async function listKept({ path }: OpenRoot, workspaces: readonly string[]
     }
   }
   return kept;
+}
+
+/** The names under which anything is kept. */
+export async function keptNames({ path }: OpenRoot): Promise<string[]> {
+  const entries = await readdir(path, { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.')).map(({ name }) => name);
 }

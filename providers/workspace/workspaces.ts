@@ -12,7 +12,7 @@ import { checkOut } from './checkout.js';
 import { git } from './git.js';
 import { isKept, type KeptWorkspace, type Root, type Workspace } from './options.js';
 import { readRecord, type WorkspaceRecord, writeRecord } from './record.js';
-import { conversationFolder, listKept, type OpenRoot, openRoot } from './root.js';
+import { conversationFolder, keptNames, listKept, type OpenRoot, openRoot } from './root.js';
 import { beginSweeping } from './sweep.js';
 import { checkRealFolder, type Measured, measure, realSubfolder, removeTree } from './tree.js';
 
@@ -78,10 +78,10 @@ export class Workspaces {
     return Object.entries(this.#all).flatMap(([name, workspace]) => (isKept(workspace) ? [name] : []));
   }
 
-  /** Bytes of all workspaces here, as they were last measured. */
+  /** Bytes of all workspaces here, of other providers too, as they were last measured. */
   async #taken(root: OpenRoot): Promise<number> {
     let bytes = 0;
-    for (const { folder } of await listKept(root, this.#keptNames()))
+    for (const { folder } of await listKept(root, await keptNames(root)))
       bytes += (await readRecord(folder))?.bytes ?? (await measure(folder)).bytes;
     return bytes;
   }

@@ -87,7 +87,7 @@ describe.skipIf(folder === '')('Codex', () => {
     const ctx = testContext(provider, { input: '[slow:5:5]' });
     await provider.run(ctx);
     expect(ctx.text).toContain('word1 word2 word3 word4 word5');
-    expect(ctx.sessions).toEqual([{ sessionId: expect.any(String), agent: 'codex' }]);
+    expect(ctx.sessions[0]).toMatchObject({ agents: { codex: { id: expect.any(String) } } });
     await eventually(() => left().length === 0, 10_000);
   });
 

@@ -1,13 +1,13 @@
 /** The real OpenCode through the `acp` provider, with a local model: nothing is mocked and nothing is left behind. */
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openCodeAgent, resolveOpenCode } from '../../dev/opencode.js';
 import { type LocalModel, startLocalModel } from '../../examples/local-model/server.js';
-import { acpProvider } from '../../providers/acp/acp.js';
+import { type AcpOptions, acpProvider } from '../../providers/acp/acp.js';
 import { isAlive, processesWith } from '../support/processes.js';
 import { eventually, testContext } from '../support/provider-context.js';
 import { scratchFolder } from '../support/scratch.js';
@@ -26,12 +26,12 @@ afterAll(async () => {
   for (const folder of folders) await rm(folder, { recursive: true, force: true });
 });
 
-function setUp() {
+function setUp(options: Partial<AcpOptions> = {}) {
   const home = scratchFolder('holdfast-opencode-');
   const workspace = scratchFolder('holdfast-workspace-');
   folders.push(home, workspace);
   const agent = openCodeAgent({ command, home, workspace, model: { baseUrl: model.url, apiKey: model.apiKey } });
-  const provider = acpProvider({ agents: { opencode: agent } });
+  const provider = acpProvider({ agents: { opencode: agent }, ...options });
   // Everything that it starts inherits its HOME.
   return { agent, provider, workspace, left: () => processesWith(home) };
 }
@@ -66,6 +66,53 @@ test('a permission that is approved lets the command run, one that is rejected d
     expect(left()).toEqual([]);
   }
 });
+
+test('rules answer for a person: a command and a file are allowed, another command is denied', async () => {
+  const { provider, workspace } = setUp({
+    policy: [
+      { name: 'echo', command: 'echo', answer: 'allow' },
+      { name: 'notes', path: 'notes', answer: 'allow' },
+      { name: 'no removals', command: 'rm', answer: 'deny' },
+    ],
+    artifacts: { files: true },
+  });
+  const rule = async (input: string) => {
+    const ctx = testContext(provider, { input, answer: () => ({ approved: false }) });
+    await provider.run(ctx);
+    const [answered] = ctx.native('policy.answered');
+    return { rule: answered?.rule, asked: ctx.actions.length, ctx };
+  };
+  expect(await rule('[bash:echo hello]')).toMatchObject({ rule: 'echo', asked: 0 });
+  expect(await rule('[bash:rm notes]')).toMatchObject({ rule: 'no removals', asked: 0 });
+  expect(await rule('[bash:echo hello > proof.txt]')).toMatchObject({ rule: undefined, asked: 1 });
+  expect(existsSync(join(workspace, 'proof.txt'))).toBe(false);
+  const note = JSON.stringify({ filePath: join(workspace, 'notes', 'a.md'), content: 'noted' });
+  const { ctx, ...written } = await rule(`[tool:write:${note}]`);
+  expect(written).toEqual({ rule: 'notes', asked: 0 });
+  expect(readFileSync(join(workspace, 'notes', 'a.md'), 'utf8')).toBe('noted');
+  expect(ctx.artifacts).toMatchObject([{ name: 'notes/a.md', mediaType: 'text/markdown', metadata: { bytes: 5 } }]);
+}, 240_000);
+
+test('a file of the workspace goes along, and an MCP server of the configuration is called', async () => {
+  const words = fileURLToPath(new URL('../fixtures/mcp-words.mjs', import.meta.url));
+  const { provider, workspace, left } = setUp({
+    mcpServers: {
+      words: { type: 'stdio', command: process.execPath, args: [words], env: { WORDS_VERSION: 'version seven' } },
+    },
+  });
+  writeFileSync(join(workspace, 'plan.md'), 'the plan is marmalade');
+  const prompt = [
+    { type: 'text', text: '[tool:words_count:{"text":"one two three"}]' },
+    { type: 'resource', path: 'plan.md' },
+  ];
+  const before = model.requests.length;
+  const ctx = testContext(provider, { input: { prompt }, config: { mcpServers: ['words'] } });
+  await provider.run(ctx);
+  const told = model.requests.slice(before).map(({ body }) => JSON.stringify(body.messages));
+  expect(told.some((messages) => messages.includes('the plan is marmalade'))).toBe(true);
+  expect(told.at(-1)).toContain('3 words, version seven');
+  expect(left()).toEqual([]);
+}, 120_000);
 
 test('secrets that a tool prints are redacted', async () => {
   const { agent, provider } = setUp();

@@ -271,6 +271,28 @@ describe('an agent that asks', () => {
     expect(alone.asked).toEqual(['make', 'make']);
   });
 
+  test('is known by its words wherever it puts them, and by the folder in which it runs', async () => {
+    const turn = asking([
+      { command: 'npm test', answer: 'allow' },
+      { command: 'git push', answer: 'deny' },
+    ]);
+    const runs_ = (rawInput: Json) => ({ title: 'run', kind: 'execute', rawInput });
+    const { said, asked } = await turn(
+      [
+        runs_({ cmd: 'npm test' }),
+        runs_({ command: ['bash', '-lc', 'npm test'] }),
+        runs_({ command: 'npm', args: ['test'] }),
+        runs_({ command: 'git', args: ['push'] }),
+        runs_({ command: 'npm test', args: '; rm x' }),
+        runs_({ command: 'npm test', cwd: '/' }),
+        runs_({ script: 'npm test' }),
+      ],
+      { approved: true, value: { optionId: 'always' } },
+    );
+    expect(said).toEqual(['once', 'once', 'once', 'no', 'always', 'always', 'always']);
+    expect(asked).toHaveLength(3);
+  });
+
   test('is denied by a rule whatever a person said before', async () => {
     const it = asking([{ command: 'make', answer: 'deny' }]);
     const { said, asked } = await it([runs('make')], { approved: true, metadata: { scope: 'conversation' } });
