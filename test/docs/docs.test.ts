@@ -61,7 +61,7 @@ describe('every command of the documentation', () => {
     const { commands } = createProgram(() => undefined);
     const named = [...everything.matchAll(/\b(?:npx )?holdfast ([a-z-]+)((?: +--?[\w-]+(?: [^\s`|-]\S*)?)*)/g)];
     const written = named.filter(([whole]) => whole.startsWith('npx ') || everything.includes(`\`${whole}\``));
-    expect(written.length).toBeGreaterThan(20);
+    expect(written.length).toBeGreaterThan(10);
     for (const [whole, name, flags = ''] of written) {
       const command = commands.find((each) => each.name() === name);
       expect([whole, command?.name()]).toEqual([whole, name]);
