@@ -65,6 +65,8 @@ export async function runAgent(
   } catch (error) {
     failure ??= error;
   }
+  // What broke the run is the reason, whatever else it led to.
+  if (run.broken.signal.aborted) failure = run.broken.signal.reason;
   await space.finish().catch((error: unknown) => {
     failure ??= error;
   });
@@ -73,7 +75,7 @@ export async function runAgent(
   if (report.left.length > 0) ctx.log('error', 'processes of the agent could not be ended', { pids: report.left });
 
   if (ctx.signal.aborted) return { forced: report.forced };
-  failure ??= run.broken.signal.reason ?? run.agent.failure;
+  failure ??= run.agent.failure;
   if (failure !== undefined) throw asHoldfastError(failure, launch.agent, stderr, redactor);
   const all = { ...usage, ...run.updates.usage };
   return Object.keys(all).length === 0 ? {} : { usage: all };

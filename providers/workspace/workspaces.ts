@@ -24,7 +24,10 @@ export interface OpenWorkspace {
   readonly rootId?: string;
   /** Looks after it until `finish`: `onExceeded` is called once, when it has become too large. */
   watch(onExceeded: (error: HoldfastError) => void): void;
-  /** When all that worked in it has ended: measures it, and says what changed unless the run was stopped. */
+  /**
+   * When all that worked in it has ended: measures it, and says what changed unless the run was stopped. Rejects with
+   * `QUOTA_EXCEEDED` when it is too large.
+   */
   finish(): Promise<void>;
 }
 
@@ -193,10 +196,13 @@ class KeptFolder implements OpenWorkspace {
     this.#stopWatching();
     await this.#measuring;
     const { ctx, name, workspace } = this;
-    const { bytes, files, repositories } = await this.#measure();
+    const measured = await this.#measure();
     if (ctx.signal.aborted) return;
+    const { bytes, files, repositories } = measured;
     const { maxBytes } = workspace;
     await ctx.emit('provider.event', { name: 'workspace.used', workspace: name, bytes, files, maxBytes });
+    const problem = this.#sizeProblem(measured);
+    if (problem !== undefined) throw problem;
     const { git: record } = this.#record;
     if (workspace.kind !== 'git' || record === undefined) return;
     const root = this.root.path;

@@ -156,7 +156,9 @@ describe('a workspace that grows', () => {
 
   test('in files is bounded too, and so are all together', async () => {
     const many = shell({ kind: 'scratch', maxFiles: 50 });
-    await many.turn('for i in $(seq 100); do : > f$i; done');
+    const grown = await many.turn('for i in $(seq 100); do : > f$i; done');
+    expect(grown.error).toMatchObject({ code: 'QUOTA_EXCEEDED' });
+    expect(grown.ctx.native('workspace.used')).toHaveLength(1);
     expect((await many.turn('true')).error?.message).toMatch(/files; the limit is 50 \(maxFiles\)/);
     const root = scratchFolder();
     const it = shell(scratch, root, { workspaceRoot: { path: root, maxTotalBytes: 200_000 } });
