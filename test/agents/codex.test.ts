@@ -91,6 +91,19 @@ describe.skipIf(folder === '')('Codex', () => {
     await eventually(() => left().length === 0, 10_000);
   });
 
+  test('goes on with its session in a new process', async () => {
+    const { provider, left } = setUp();
+    const first = testContext(provider, { input: 'The code word is heliotrope. [say:Noted.]' });
+    await provider.run(first);
+    const session = first.sessions.at(-1);
+    const second = testContext(provider, { input: 'Which word? [say:That one.]', ...(session ? { session } : {}) });
+    await provider.run(second);
+    expect(second.text).toContain('That one.');
+    expect(second.text).not.toContain('Noted.');
+    expect(JSON.stringify(model.asked.at(-1))).toMatch(/heliotrope.*Which word\?/s);
+    await eventually(() => left().length === 0, 10_000);
+  });
+
   test('asks for a permission; approved, the command runs', async () => {
     const { provider, workspace, left } = setUp();
     const ctx = testContext(provider, {

@@ -13,6 +13,8 @@ export interface ResponsesModel {
   /** Turns that were answered to their end, and those whose client went away. */
   readonly answered: number;
   readonly aborted: number;
+  /** What each request said, oldest first. */
+  readonly asked: readonly (readonly { readonly role: string; readonly content: string }[])[];
   stop(): Promise<void>;
 }
 
@@ -50,6 +52,7 @@ function messages(input: readonly Item[]): { role: string; content: string }[] {
 export async function startResponsesModel(): Promise<ResponsesModel> {
   const apiKey = `sk-local-${randomBytes(16).toString('hex')}`;
   const counts = { answered: 0, aborted: 0 };
+  const asked: { role: string; content: string }[][] = [];
   const server = createServer(async (request, response) => {
     const json = (status: number, body: object) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
@@ -64,7 +67,9 @@ export async function startResponsesModel(): Promise<ResponsesModel> {
         counts[response.writableFinished ? 'answered' : 'aborted'] += 1;
         gone.abort();
       });
-      const answer = promptScript({ model, messages: messages(input), tools: [{}] });
+      const said = messages(input);
+      asked.push(said);
+      const answer = promptScript({ model, messages: said, tools: [{}] });
       if (answer.kind === 'hang') return;
       if (answer.kind === 'fail') return json(answer.status, { error: { message: answer.message } });
       await stream(response, answer, gone.signal);
@@ -80,6 +85,7 @@ export async function startResponsesModel(): Promise<ResponsesModel> {
   return {
     url: `http://127.0.0.1:${port}/v1`,
     apiKey,
+    asked,
     get answered() {
       return counts.answered;
     },
