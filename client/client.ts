@@ -189,7 +189,8 @@ export class HoldfastClient {
   }
 
   /**
-   * Conversations, newest first, in pages. From Temporal's visibility: seconds behind.
+   * Conversations in pages: those that are open, newest first, then those that have closed. From Temporal's visibility:
+   * seconds behind.
    *
    * @throws HoldfastError `VALIDATION_ERROR`, `RUNTIME_UNAVAILABLE`
    */
