@@ -196,7 +196,11 @@ function addCatalog(add: Add, ended: Ended): void {
   );
   // A command with subcommands would take their flags for its own.
   const conversations = add('conversations', 'list, create and close conversations');
-  forTenant(conversations.command('ls', { isDefault: true }).description('list them, newest first'))
+  forTenant(
+    conversations
+      .command('ls', { isDefault: true })
+      .description('list them: those that are open, newest first, then the closed ones'),
+  )
     .option('--open', 'only those that take executions')
     .option('-n, --limit <count>', 'at most so many', wholeNumber(1, 1_000), 20)
     .action(async (flags: ConversationsFlags) =>

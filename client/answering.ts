@@ -2,9 +2,10 @@
  * Answering an action. The answer is a signal; what came of it is learned by folding the log until it shows this very
  * call (DESIGN §3, Answers). Never a false *accepted* or *refused*.
  */
-import { isEnded } from '../log/fold.js';
+import { isEnded, type RunFold } from '../log/fold.js';
 import { GRPC, grpcCode, isMissingNamespace } from '../log/grpc.js';
 import { HoldfastError } from '../protocol/errors.js';
+import type { Execution } from '../protocol/execution.js';
 import { judge } from '../protocol/log/answers.js';
 import type { Respond } from '../protocol/log/inputs.js';
 import type { Verdict } from '../protocol/log/state.js';
@@ -14,10 +15,16 @@ import { clientClosed, translate } from './translate.js';
 
 interface Judged {
   readonly verdict: Verdict;
+  /** As it was with the verdict. */
+  readonly execution: Execution;
   readonly times: LogTimes;
 }
 
-export async function respond(backend: Backend, id: string, input: Respond, timeoutMs: number): Promise<void> {
+function judged(fold: Pick<RunFold, 'times' | 'execution'>, verdict: Verdict): Judged {
+  return { verdict, times: fold.times, execution: fold.execution() };
+}
+
+export async function respond(backend: Backend, id: string, input: Respond, timeoutMs: number): Promise<Execution> {
   if (backend.closed) throw clientClosed();
   const unknown = (cause: unknown): HoldfastError =>
     new HoldfastError('RUNTIME_UNAVAILABLE', 'the outcome of this answer is unknown; repeat it with its responseId', {
@@ -28,8 +35,9 @@ export async function respond(backend: Backend, id: string, input: Respond, time
     // What the server refused was never applied; of anything else nobody knows.
     throw error instanceof HoldfastError || isRefused(error) ? translate(error, `execution ${id}`) : unknown(error);
   });
-  const { verdict, times } = closed ?? (await verdictOf(backend, id, input, timeoutMs, unknown));
+  const { verdict, times, execution } = closed ?? (await verdictOf(backend, id, input, timeoutMs, unknown));
   if (!verdict.accepted) throw refusal(verdict, input.actionId, times);
+  return execution;
 }
 
 /** Sends the answer; when the execution is over already, judges it by the log as it stands. */
@@ -42,7 +50,7 @@ async function send(backend: Backend, id: string, input: Respond, timeoutMs: num
   } catch (error) {
     if (grpcCode(error) !== GRPC.NOT_FOUND || isMissingNamespace(error)) throw error;
     const { fold } = await backend.call(`execution ${id}`, () => backend.reader.foldRun(workflowId));
-    return { verdict: judge(fold.state, input), times: fold.times };
+    return judged(fold, judge(fold.state, input));
   }
 }
 
@@ -58,11 +66,11 @@ async function verdictOf(
       const fold = follower.current;
       if (fold === undefined) return undefined;
       const verdict = follower.verdicts.get(input.call ?? '');
-      if (verdict !== undefined) return { verdict, times: fold.times };
+      if (verdict !== undefined) return judged(fold, verdict);
       // Its verdict may have been read before we joined, or stand in a run before this one. An action that has ended
       // never opens again, so what it ended with holds; as long as it is open, nothing is known.
       return isEnded(fold.state) || Object.hasOwn(fold.state.actions, input.actionId)
-        ? { verdict: judge(fold.state, input), times: fold.times }
+        ? judged(fold, judge(fold.state, input))
         : undefined;
     });
   } catch (error) {

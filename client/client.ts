@@ -189,7 +189,8 @@ export class HoldfastClient {
   }
 
   /**
-   * Conversations, newest first, in pages. From Temporal's visibility: seconds behind.
+   * Conversations in pages: those that are open, newest first, then those that have closed. From Temporal's visibility:
+   * seconds behind.
    *
    * @throws HoldfastError `VALIDATION_ERROR`, `RUNTIME_UNAVAILABLE`
    */
@@ -368,8 +369,8 @@ export class HoldfastClient {
   // --- acting on it -------------------------------------------------------------------------------------------------
 
   /**
-   * Answers an action. Resolves once the answer is accepted durably (delivery follows). Needs a worker for nothing but
-   * the delivery.
+   * Answers an action. Resolves once the answer is accepted durably (delivery follows), with the execution as it then
+   * was. Needs a worker for nothing but the delivery.
    *
    * @throws HoldfastError `VALIDATION_ERROR` (the action stays open), `ACTION_NOT_FOUND`, `ACTION_ALREADY_RESOLVED` with
    * `details` when and how, `INVALID_STATE`, `NOT_FOUND`; `RUNTIME_UNAVAILABLE` with `details.outcome: "unknown"` and
@@ -380,7 +381,7 @@ export class HoldfastClient {
     actionId: string,
     response: ActionResponse,
     options: RespondOptions = {},
-  ): Promise<void> {
+  ): Promise<Execution> {
     const id = checkExecutionId(executionId);
     checkId(actionId, 'actionId');
     const given = checkOptions(options);
@@ -389,7 +390,7 @@ export class HoldfastClient {
     if (jsonBytes(answer) > MAX_RESPONSE_BYTES)
       throw new HoldfastError('VALIDATION_ERROR', `response: takes more than ${MAX_RESPONSE_BYTES} bytes`);
     const input = { call: randomId('resp'), responseId, actionId, response: answer };
-    await respond(this.backend, id, input, checkTimeout(given.timeoutMs) ?? DEFAULT_RESPOND_MS);
+    return await respond(this.backend, id, input, checkTimeout(given.timeoutMs) ?? DEFAULT_RESPOND_MS);
   }
 
   /**

@@ -53,14 +53,12 @@ export function actionOperations(): AnyOperation[] {
         'Idempotency-Key': idSchema.optional().meta({ description: 'Names this answer. Default: random.' }),
       },
       body: actionResponse,
-      replies: { 200: json('The execution as it then is.', execution) },
+      replies: { 200: json('The execution as it then was.', execution) },
       problems: ['NOT_FOUND', 'ACTION_NOT_FOUND', 'ACTION_ALREADY_RESOLVED', 'INVALID_STATE'],
       handle: async ({ c, client, params, body }) => {
         const responseId = responseIdOf(c);
-        await unlessUnknown('unknown', responseId, () =>
-          client.respond(params.id, params.actionId, body, { responseId }),
-        );
-        return c.json(await unlessUnknown('accepted', responseId, () => client.getExecution(params.id)));
+        const answered = client.respond(params.id, params.actionId, body, { responseId });
+        return c.json(await answered.catch((error) => Promise.reject(withResponseId(error, responseId))));
       },
     }),
   ];
@@ -76,19 +74,9 @@ function responseIdOf(c: GatewayContext): string {
   return key;
 }
 
-/** What is known of the answer when the runtime cannot be reached: nothing, or that it was accepted before. */
-async function unlessUnknown<T>(
-  outcome: 'unknown' | 'accepted',
-  responseId: string,
-  work: () => Promise<T>,
-): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof HoldfastError) || error.code !== 'RUNTIME_UNAVAILABLE') throw error;
-    throw new HoldfastError(error.code, error.message, {
-      details: { outcome, responseId, ...error.details },
-      cause: error,
-    });
-  }
+/** Whoever gave no key of their own needs ours, to learn the outcome. */
+function withResponseId(error: unknown, responseId: string): unknown {
+  if (!(error instanceof HoldfastError) || error.code !== 'RUNTIME_UNAVAILABLE') return error;
+  const details = { outcome: 'unknown', responseId, ...error.details };
+  return new HoldfastError(error.code, error.message, { details, cause: error });
 }

@@ -1,6 +1,7 @@
 /** The command as a person uses it, at a terminal of its own, against what `holdfast dev` brings up. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { HoldfastClient } from '../../client/client.js';
+import { guard } from '../../dev/guard.js';
 import type { HoldfastEvent } from '../../protocol/event.js';
 import type { Execution } from '../../protocol/execution.js';
 import { Built, records } from './built.js';
@@ -18,6 +19,8 @@ let client: HoldfastClient;
 beforeAll(async () => {
   holdfast = new Built();
   dev = holdfast.start(['dev', '--port', '0', '--ui-port', '0', '--gateway-port', '0', '--json']);
+  // Nothing is left of it when these tests are stopped by force.
+  guard(dev.child);
   await dev.says('"ready"');
   const [ready] = records<{ address: string }>(dev.stdout);
   holdfast.env.TEMPORAL_ADDRESS = ready?.address;

@@ -240,17 +240,17 @@ it('lists conversations by pages, those of its own tenant alone, and tells which
     return found;
   };
   await expect
-    .poll(() => all(), SOON)
+    .poll(async () => (await all()).sort(), SOON)
     .toEqual([
-      ['c', false],
-      ['b', true],
       ['a', false],
+      ['b', true],
+      ['c', false],
     ]);
   await expect
-    .poll(() => all({ open: true }), SOON)
+    .poll(async () => (await all({ open: true })).sort(), SOON)
     .toEqual([
-      ['c', false],
       ['a', false],
+      ['c', false],
     ]);
   const { nextPageToken } = await other.listConversations({ limit: 1 });
   expect(await codeOf(client.listConversations({ limit: 1, pageToken: nextPageToken }))).toBe('VALIDATION_ERROR');

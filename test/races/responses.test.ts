@@ -40,7 +40,7 @@ afterAll(async () => {
 
 type Outcome = 'accepted' | HoldfastError['code'];
 
-async function outcomeOf(answer: Promise<void>): Promise<Outcome> {
+async function outcomeOf(answer: Promise<unknown>): Promise<Outcome> {
   return await answer.then(
     () => 'accepted' as const,
     (error: HoldfastError) => error.code,
