@@ -65,6 +65,10 @@ const SCENARIOS: Readonly<Record<Id, Scenarios>> = {
     hang: { config: { agent: 'stream' } },
     fail: { input: 'refusal', config: { agent: 'stop' } },
     approval: { config: { agent: 'ask' }, approved: 'selected', rejected: 'selected' },
+    turns: [
+      { input: 'one', config: { agent: 'remember' } },
+      { input: 'two', config: { agent: 'remember' }, says: 'one, two' },
+    ],
   },
   command: {
     text: { input: 'text', says: 'Hello conformance' },
@@ -84,12 +88,18 @@ const reports = new Map<Id, Promise<ConformanceReport>>();
 beforeAll(async () => {
   [cluster, model] = await Promise.all([Cluster.start(), startLocalModel({ script: recalling })]);
   gateway = await serveGateway({ client: cluster.client, port: 0, handleSignals: false });
-  const agent = (mode: string) => ({
+  const agent = (mode: string, cwd = tmpdir()) => ({
     command: process.execPath,
     args: [agentScript('polite'), mode],
-    cwd: tmpdir(),
+    cwd,
   });
-  const agents = { echo: agent('echo'), stream: agent('stream'), stop: agent('stop'), ask: agent('ask') };
+  const agents = {
+    echo: agent('echo'),
+    stream: agent('stream'),
+    stop: agent('stop'),
+    ask: agent('ask'),
+    remember: agent('remembers', scratchFolder('conformance-')),
+  };
   const { capabilities } = scriptedProvider().manifest;
   await cluster.worker({
     pool: PATIENT_POOL,
