@@ -136,9 +136,9 @@ it('3,000 streams over 3,000 executions complete within the default limits of a 
 it('a slow reader of a log of 100 MB costs no memory, and gets all of it', async () => {
   gateway = await GatewayProcess.start({ address: server.address, stallMs: 5_000 });
   const { id: conversationId } = await client.createConversation();
-  // Gulps of 2.5 MB with a rest after each, in which a run is handed on.
-  const gulp = [{ flood: { events: 500, bytes: 5_000 } }, { wait: 300 }];
-  const config = { steps: Array.from({ length: Math.ceil(42 * SCALE) }, () => gulp).flat() };
+  // Gulps of 0.5 MB with a rest after each, in which a run is handed on.
+  const gulp = [{ flood: { events: 100, bytes: 5_000 } }, { wait: 100 }];
+  const config = { steps: Array.from({ length: Math.ceil(210 * SCALE) }, () => gulp).flat() };
   const { execution } = await client.startExecution({ conversationId, providerId: 'scripted', input: 'go', config });
   const before = gateway.memory;
   let most = before;
