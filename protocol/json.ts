@@ -128,6 +128,28 @@ export function tailWithin(text: string, limit: number): string {
   return text.slice(start);
 }
 
+/**
+ * `text` without the fewest characters of its beginning that have at least `bytes` in encoded JSON, and how many they had.
+ * What is looked at is what goes, however long the rest is.
+ */
+export function withoutBeginning(text: string, bytes: number): { readonly text: string; readonly dropped: number } {
+  let start = 0;
+  let dropped = 0;
+  while (dropped < bytes && start < text.length) {
+    const unit = text.charCodeAt(start);
+    const isPair = isHighSurrogate(unit) && isLowSurrogate(text.charCodeAt(start + 1));
+    dropped += isPair ? 4 : encodedBytes(unit);
+    start += isPair ? 2 : 1;
+  }
+  return { text: text.slice(start), dropped };
+}
+
+/** Bytes of `text` in encoded JSON after `before`: a pair of surrogates that they make together takes less than its halves. */
+export function bytesAfter(before: string, text: string): number {
+  const joins = isLowSurrogate(text.charCodeAt(0)) && isHighSurrogate(before.charCodeAt(before.length - 1));
+  return jsonBytes(text) - 2 - (joins ? 8 : 0);
+}
+
 /** Bytes of one UTF-16 unit inside a JSON string. Half a pair is escaped. */
 function encodedBytes(unit: number): number {
   if (unit < 0x20) return unit === 8 || unit === 9 || unit === 10 || unit === 12 || unit === 13 ? 2 : 6;

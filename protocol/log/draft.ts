@@ -2,7 +2,7 @@
 import type { LogEvent } from '../event.js';
 import { isTerminalEvent } from '../event.js';
 import type { Json } from '../json.js';
-import { jsonBytes, tailWithin } from '../json.js';
+import { bytesAfter, jsonBytes, withoutBeginning } from '../json.js';
 import { type ExecutionState, walk } from '../lifecycle.js';
 import { KIB, MAX_CARRIED_JOURNAL_BYTES, MAX_TEXT_BYTES } from '../limits.js';
 import { advanceHead } from './head.js';
@@ -12,7 +12,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 /** An event still without its sequence. */
 type NewEvent = LogEvent extends infer E ? (E extends LogEvent ? Omit<E, 'sequence'> : never) : never;
 
-/** Text is cut in strides, so that a long stream does not re-measure its whole text at every delta. */
+/** Text is cut in strides, so that a long stream does not make its whole text anew at every delta. */
 const TEXT_SLACK_BYTES = 16 * KIB;
 
 export class Draft {
@@ -49,11 +49,13 @@ export class Draft {
   }
 
   addText(text: string): void {
+    this.state.textBytes += bytesAfter(this.state.text, text);
     this.state.text += text;
-    this.state.textBytes += jsonBytes(text) - 2;
     if (this.state.textBytes <= MAX_TEXT_BYTES + TEXT_SLACK_BYTES) return;
-    this.state.text = tailWithin(this.state.text, MAX_TEXT_BYTES);
-    this.state.textBytes = jsonBytes(this.state.text) - 2;
+    // With the quotes around it.
+    const kept = withoutBeginning(this.state.text, this.state.textBytes + 2 - MAX_TEXT_BYTES);
+    this.state.text = kept.text;
+    this.state.textBytes -= kept.dropped;
     this.state.textCut = true;
   }
 

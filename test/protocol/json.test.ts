@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { startExecutionRequestSchema } from '../../protocol/execution.js';
 import {
+  bytesAfter,
   canonicalJson,
   clip,
   type Json,
@@ -13,6 +14,7 @@ import {
   tailWithin,
   throughJson,
   utf8Bytes,
+  withoutBeginning,
 } from '../../protocol/json.js';
 import { checked } from './checked.js';
 
@@ -147,6 +149,21 @@ describe('sizes and cuts', () => {
       expect(clipped.length).toBeLessThanOrEqual(limit);
       if (isWellFormed(text)) expect(isWellFormed(clipped)).toBe(true);
       if (text.length <= limit) expect(clipped).toBe(text);
+    });
+  });
+
+  it('drops from the beginning what the longest end leaves out, and counts a text piece by piece', () => {
+    checked(fc.tuple(fc.array(anyText, { maxLength: 6 }), fc.integer({ min: 2, max: 200 })), ([pieces, limit]) => {
+      let text = '';
+      let bytes = 2;
+      for (const piece of pieces) {
+        bytes += bytesAfter(text, piece);
+        text += piece;
+      }
+      expect(bytes).toBe(jsonBytes(text));
+      const kept = withoutBeginning(text, bytes - limit);
+      expect(kept.text).toBe(tailWithin(text, limit));
+      expect(bytes - kept.dropped).toBe(jsonBytes(kept.text));
     });
   });
 
