@@ -30,7 +30,10 @@ export default defineConfig({
           name: 'faults',
           include: ['test/faults/**/*.test.ts', 'test/races/responses.test.ts', 'test/races/invariants.test.ts'],
           testTimeout: 600_000,
-          env: { HOLDFAST_RACES: '200' },
+          env: {
+            HOLDFAST_RACES: process.env.HOLDFAST_RACES ?? '200',
+            HOLDFAST_LIVES: process.env.HOLDFAST_LIVES ?? '60',
+          },
         },
       },
     ],

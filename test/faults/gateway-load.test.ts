@@ -8,8 +8,8 @@ import { RawStream, upTo } from '../gateway/raw.js';
 import { PATIENT_POOL } from '../support/cluster.js';
 import { WorkerProcess } from '../support/kill.js';
 
-/** A smaller share than 1 shows that the tests work. */
-const SCALE = Number(process.env.HOLDFAST_LOAD ?? 1);
+/** How much of the load there is; `HOLDFAST_LOAD=1` takes a quarter of an hour. */
+const SCALE = Number(process.env.HOLDFAST_LOAD ?? 0.1);
 const scaled = (count: number): number => Math.max(10, Math.round(count * SCALE));
 const LANES = 40;
 /** What a Temporal server grants by itself to all pollers of a namespace. */
@@ -94,7 +94,7 @@ async function throughput(count: number): Promise<number> {
   return (count * 1_000) / (performance.now() - from);
 }
 
-it('2,000 streams over 200 executions all complete', async () => {
+it(`${10 * scaled(200)} streams over ${scaled(200)} executions all complete`, async () => {
   gateway = await GatewayProcess.start({ address: server.address });
   const executions = await waiting(scaled(200), [{ say: 'x'.repeat(40), chunk: 2, everyMs: 50 }]);
   const before = gateway.memory;
@@ -112,7 +112,7 @@ it('2,000 streams over 200 executions all complete', async () => {
   await ends;
 });
 
-it('3,000 streams over 3,000 executions complete within the default limits of a server; workers are hardly slowed', async () => {
+it(`${scaled(3_000)} streams over as many executions complete within a server’s default limits; workers are hardly slowed`, async () => {
   gateway = await GatewayProcess.start({ address: server.address });
   const probe = scaled(300);
   await throughput(scaled(100));
@@ -124,7 +124,8 @@ it('3,000 streams over 3,000 executions complete within the default limits of a 
   });
   const watched = await throughput(probe);
   console.log(`${alone.toFixed(0)} executions/s alone, ${watched.toFixed(0)} under ${streams.length} streams`);
-  expect(watched / alone).toBeGreaterThan(0.4);
+  // The fewer there are, the more it is chance.
+  expect(watched / alone).toBeGreaterThan(SCALE >= 1 ? 0.4 : 0.2);
   const ends = expectWhole(streams);
   await inLanes(executions.length, (index) => {
     const { id, actionId } = executions[index]!;
@@ -133,7 +134,7 @@ it('3,000 streams over 3,000 executions complete within the default limits of a 
   await ends;
 });
 
-it('a slow reader of a log of 100 MB costs no memory, and gets all of it', async () => {
+it(`a slow reader of a log of ${100 * SCALE} MB costs no memory, and gets all of it`, async () => {
   gateway = await GatewayProcess.start({ address: server.address, stallMs: 5_000 });
   const { id: conversationId } = await client.createConversation();
   // Gulps of 0.5 MB with a rest after each, in which a run is handed on.

@@ -19,7 +19,7 @@ import { FORGED, type Life, life, type Move } from './random-life.js';
 /** The machine may be busy; what is looked at here is order, never time. */
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 120_000 });
 
-const LIVES = Number(process.env.HOLDFAST_RACES ?? 12);
+const LIVES = Number(process.env.HOLDFAST_LIVES ?? 12);
 const AT_ONCE = 12;
 const REQUIRED = ['action.approval', 'action.input'];
 
