@@ -47,16 +47,26 @@ test('without a command it shows what there is and exits with 2; --help and --ve
   expect(version).toMatchObject({ code: 0, stdout: `${packaged}\n` });
 });
 
+const idOf = ({ manifest }: { manifest: { id: string } }): string => manifest.id;
+const elsewhere = { baseURL: 'https://agents.example', provider: 'it' };
+
 test.each([
   ['{ "providers": ', /is not JSON/],
   [{}, /: providers: /],
-  [{ providers: {} }, /: providers: name at least one: scripted, acp, ai, command$/],
+  [{ providers: {} }, /: providers: name at least one: scripted, acp, ai, command, remote$/],
   [{ providers: { scripted: {} }, slot: {} }, /: slot: there is no such key$/],
   [{ providers: { scripted: { crash: true } } }, /: providers\.scripted\.crash: there is no such key$/],
   [{ providers: { scripted: {} }, drainMs: '30s' }, /: drainMs: /],
   [{ providers: { scripted: {} }, drainMs: 2 ** 31 }, /: drainMs: /],
   [{ providers: { scripted: {} }, pool: { leaseMs: 0 } }, /: pool\.leaseMs: /],
   [{ providers: { scripted: {} }, slots: { acp: 2 } }, /: slots\.acp: there is no provider of this id/],
+  [{ providers: { remote: { provider: 'it' } } }, /: providers\.remote\.baseURL: /],
+  [{ providers: { remote: [] } }, /: providers\.remote/],
+  [{ providers: { remote: [{ ...elsewhere, token: 'x' }] } }, /: providers\.remote\.0\.options: .*"token"/],
+  [
+    { providers: { remote: { ...elsewhere, tokenEnv: 'NO_SUCH_TOKEN' } } },
+    /remote\.tokenEnv: the variable NO_SUCH_TOKEN/,
+  ],
   [{ providers: { acp: { agents: { it: { command: 'bin/agent' } } } } }, /: providers\.acp\.agents\.it\.command: /],
 ])('a configuration of %j is refused and the key named', async (content, problem) => {
   const path = file(content);
@@ -87,7 +97,13 @@ test('a whole configuration becomes the options of a worker', async () => {
   const agents = { it: { command: 'agent', cwd: '/srv' } };
   const options = await workerOf(file({ ...settings, providers: { scripted: {}, acp: { id: 'agents', agents } } }));
   expect(options).toMatchObject(settings);
-  expect(options.providers.map(({ manifest }) => manifest.id)).toEqual(['scripted', 'agents']);
+  expect(options.providers.map(idOf)).toEqual(['scripted', 'agents']);
+});
+
+test('runtimes elsewhere are one or several, each with an id', async () => {
+  const ids = async (remote: unknown) => (await workerOf(file({ providers: { remote } }))).providers.map(idOf);
+  expect(await ids(elsewhere)).toEqual(['remote']);
+  expect(await ids([elsewhere, { ...elsewhere, id: 'coder' }])).toEqual(['remote', 'coder']);
 });
 
 test('the cluster is what the command line says, else the environment, else the file', () => {
