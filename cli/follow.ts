@@ -212,8 +212,7 @@ class Follow {
       this.screen.say(`${state} after ${seconds} s`);
       if (error !== undefined) this.screen.loud(oneLine(`${error.code}: ${error.message}`, 1_000));
       // What has just been shown as text is not repeated.
-      if (finalOutput !== '' && !this.text.endsWith(finalOutput))
-        for (const line of finalOutput.split('\n')) this.screen.line(`│ ${line}`);
+      if (finalOutput !== '' && !this.text.endsWith(finalOutput)) this.screen.line(`│ ${finalOutput}`);
     }
     return exitCodeOf(state);
   }

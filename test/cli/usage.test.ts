@@ -8,7 +8,8 @@ import { afterAll, expect, test } from 'vitest';
 import { clusterOf } from '../../cli/cluster.js';
 import { readConfig } from '../../cli/config/read.js';
 import { workerOptions } from '../../cli/config/worker-options.js';
-import { oneLine, plain } from '../../cli/text.js';
+import { Screen } from '../../cli/screen.js';
+import { fold, oneLine, plain } from '../../cli/text.js';
 import { Built } from './built.js';
 import { type CommandOptions, removeScratches } from './command.js';
 
@@ -185,6 +186,25 @@ test('completion is a script that the shell takes, made of what there is', async
 test('text of an agent has no control characters but newline and tab', () => {
   expect(plain('\u001b[31mred\u001b[0m\u0007 \u001b]0;title\u0007a\tb\r\nc\rd\u0000\u009b2J')).toBe('red a\tb\nc\nd2J');
   expect(plain('\u202eevil\u200b\u2028')).toBe('evil');
+  expect(plain('a\u3164\u00adb\u{e0041}')).toBe('ab');
   expect(oneLine('a\n\nb \t c')).toBe('a b c');
   expect(oneLine('🙂🙂🙂🙂', 3)).toBe('🙂🙂…');
+});
+
+test('text of an agent stays behind its bar, however long its lines are and whatever ends them', () => {
+  expect(fold('  12  text │ one two', 40)).toEqual(['  12  text │ one two']);
+  expect(fold('  1 │ 12345678abcd', 14)).toEqual(['  1 │ 12345678', '    │ abcd']);
+  expect(fold(plain('│ a\rsucceeded\r\n\nb'))).toEqual(['│ a', '│ succeeded', '│ ', '│ b']);
+  expect(fold(`│ ${'漢'.repeat(5)}`, 10)).toEqual(['│ 漢漢漢漢', '│ 漢']);
+  expect(fold(`│ a\t\t${'x'.repeat(10)}`, 22).every((line) => line.startsWith('│ '))).toBe(true);
+  expect(fold('ours, as long as it is', 8)).toEqual(['ours, as long as it is']);
+  const written = {
+    columns: 20,
+    isTTY: true,
+    writable: true,
+    said: '',
+    write: (text: string) => (written.said += text),
+  };
+  new Screen(written as unknown as NodeJS.WriteStream).line(`│ ${'x '.repeat(200)}\rsucceeded after 1 s`);
+  for (const line of written.said.trimEnd().split('\n')) expect(line).toMatch(/^ {3}│ .{1,15}$/);
 });
