@@ -3,6 +3,7 @@ import type { HoldfastClient } from '../client/client.js';
 import type { ActionRequest, ActionResponse } from '../protocol/action.js';
 import { HoldfastError } from '../protocol/errors.js';
 import type { HoldfastEvent } from '../protocol/event.js';
+import { MAX_TEXT_BYTES } from '../protocol/limits.js';
 import { answerCommands, questionLines } from './describe-action.js';
 import { EventPrinter } from './event-printer.js';
 import { EXIT, exitCodeOf } from './exit.js';
@@ -80,9 +81,15 @@ class Follow {
 
   private show(event: HoldfastEvent): void {
     this.sequence = event.sequence;
-    if (event.type === 'output.text.delta') this.text += event.data.text;
+    if (event.type === 'output.text.delta') this.keep(event.data.text);
     if (this.out.json) this.out.record(event);
     else if (!this.options.quiet) this.printer.print(event);
+  }
+
+  /** The end of what was said, as much as a final output can hold: a log may have far more than fits in memory. */
+  private keep(text: string): void {
+    this.text += text;
+    if (this.text.length > 2 * MAX_TEXT_BYTES) this.text = this.text.slice(-MAX_TEXT_BYTES);
   }
 
   /** An exit code when nobody here can answer; undefined when it goes on. */
@@ -212,8 +219,7 @@ class Follow {
       this.screen.say(`${state} after ${seconds} s`);
       if (error !== undefined) this.screen.loud(oneLine(`${error.code}: ${error.message}`, 1_000));
       // What has just been shown as text is not repeated.
-      if (finalOutput !== '' && !this.text.endsWith(finalOutput))
-        for (const line of finalOutput.split('\n')) this.screen.line(`│ ${line}`);
+      if (finalOutput !== '' && !this.text.endsWith(finalOutput)) this.screen.line(`│ ${finalOutput}`);
     }
     return exitCodeOf(state);
   }

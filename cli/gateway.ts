@@ -1,7 +1,7 @@
 /** The gateway as `serve` and `dev` start it: its clients, its tokens, and what flags, environment and file say of it. */
 import { pino } from 'pino';
 import type { HoldfastClient } from '../client/client.js';
-import { type ApiToken, parseApiTokens, type RunningGateway, serveGateway } from '../gateway/index.js';
+import { parseApiTokens, type RunningGateway, serveGateway } from '../gateway/index.js';
 import { HoldfastError } from '../protocol/errors.js';
 import { withoutUndefined } from './config/worker-options.js';
 import { clientOf, type Setting } from './session.js';
@@ -29,8 +29,7 @@ export async function openGateway(
   env = process.env,
 ): Promise<OpenGateway> {
   const file = withoutUndefined(setting.file.config.gateway ?? {});
-  const given = parseApiTokens(env.HOLDFAST_API_TOKENS ?? '');
-  const tokens = given.map(({ token, tenant = setting.tenant }): ApiToken => ({ token, tenant }));
+  const tokens = parseApiTokens(env.HOLDFAST_API_TOKENS ?? '');
   const clients = new Clients(setting);
   // So that a server that is not there is said at the start, not at the first request.
   await clients.of(setting.tenant);
@@ -46,7 +45,7 @@ export async function openGateway(
       // Nobody is known by a token: everybody is of the one tenant.
       ...(tokens.length === 0
         ? { client: await clients.of(setting.tenant) }
-        : { tokens, clientFor: (tenant: string) => clients.of(tenant === 'default' ? setting.tenant : tenant) }),
+        : { tokens, defaultTenant: setting.tenant, clientFor: (tenant: string) => clients.of(tenant) }),
       ...(env.HOLDFAST_READ_TOKEN_SECRET ? { readTokenSecret: env.HOLDFAST_READ_TOKEN_SECRET } : {}),
       hostname: flags.host ?? (env.HOLDFAST_HOST || hostname),
       ...(chosenPort === undefined ? {} : { port: chosenPort }),

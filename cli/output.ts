@@ -1,5 +1,5 @@
 /** Where a command says things: for people, or with `--json` one JSON value a line on standard output, whole. */
-import { plain } from './text.js';
+import { fold, plain } from './text.js';
 
 /** Control characters that JSON leaves as they are, and a terminal may not: written out, so that no data is lost. */
 const UNSAFE = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
@@ -7,9 +7,11 @@ const UNSAFE = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufef
 export class Output {
   constructor(readonly json: boolean) {}
 
-  /** A line for people, on standard output; with `--json` nothing. */
+  /** A line for people, on standard output; with `--json` nothing. What an agent said, behind a bar, never leaves it. */
   say(line: string): void {
-    if (!this.json) write(process.stdout, plain(line));
+    if (this.json) return;
+    const columns = process.stdout.isTTY ? process.stdout.columns : undefined;
+    for (const each of fold(plain(line), columns)) write(process.stdout, each);
   }
 
   /** The same fact twice: as a record for programs, or as lines for people. */

@@ -1,6 +1,6 @@
 /** What a command prints for people: headings and short paragraphs, on standard output. */
 import { styleText } from 'node:util';
-import { plain } from './text.js';
+import { fold, plain } from './text.js';
 
 const WIDTH = 100;
 const INDENT = '   ';
@@ -23,9 +23,10 @@ export class Screen {
     this.write(`${INDENT}${this.styled('dim', plain(line))}\n`);
   }
 
-  /** A line as it is, indented. */
+  /** A line as it is, indented; what an agent said, behind a bar, never leaves it. */
   line(line: string): void {
-    this.write(`${INDENT}${plain(line)}\n`);
+    const columns = this.out.isTTY ? this.out.columns - INDENT.length : undefined;
+    for (const each of fold(plain(line), columns)) this.write(`${INDENT}${each}\n`);
   }
 
   /** A line that must not be missed. */

@@ -33,6 +33,8 @@ export interface GatewayOptions {
   readonly client?: GatewayClient;
   /** The client of a tenant. Called for each request: give the same one again, since it shares its long polls. */
   readonly clientFor?: (tenant: string) => GatewayClient | Promise<GatewayClient>;
+  /** Of tokens that name none, and of what is public. Default: the client's, or `default`. */
+  readonly defaultTenant?: string;
   /** Who may call. Without any, everyone who reaches it. */
   readonly tokens?: readonly ApiToken[];
   /** Names that a Host header may have, without the port. Default: those of this machine alone, unless there are tokens. */
@@ -84,7 +86,9 @@ export function settingsOf(options: GatewayOptions): Settings {
       throw wrong('origins: each looks like https://app.example, without a path');
   if (readTokenSecret !== undefined && readTokenSecret.length < 16)
     throw wrong('readTokenSecret: takes at least 16 characters');
-  const defaultTenant = client?.tenant ?? DEFAULT_TENANT;
+  const defaultTenant = client?.tenant ?? options.defaultTenant ?? DEFAULT_TENANT;
+  if (options.defaultTenant !== undefined && options.defaultTenant !== defaultTenant)
+    throw wrong("defaultTenant: is another than the client's");
   const hosts = options.hosts ?? (tokens.length > 0 ? 'any' : LOOPBACK_HOSTS);
   return {
     clientFor: clientFor ?? (() => client as GatewayClient),

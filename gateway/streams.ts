@@ -36,6 +36,8 @@ export class Streams {
   private readonly open = new Set<EventStream>();
   private clock: NodeJS.Timeout | undefined;
   private closing = false;
+  /** About to be opened: so many requests at once must not slip through together. */
+  private expected = 0;
 
   constructor(private readonly settings: StreamSettings) {}
 
@@ -43,12 +45,18 @@ export class Streams {
     return this.open.size;
   }
 
-  /** Refuses one more than there may be. @throws Refusal `QUOTA_EXCEEDED` */
-  checkRoom(): void {
-    if (this.open.size >= this.settings.maxStreams)
+  /** Runs `open`, which starts a stream or fails; refuses one more than there may be. @throws Refusal `QUOTA_EXCEEDED` */
+  async withRoom<T>(open: () => Promise<T>): Promise<T> {
+    if (this.open.size + this.expected >= this.settings.maxStreams)
       throw new Refusal('QUOTA_EXCEEDED', `there are ${this.settings.maxStreams} open streams; try again later`, {
         'Retry-After': '5',
       });
+    this.expected += 1;
+    try {
+      return await open();
+    } finally {
+      this.expected -= 1;
+    }
   }
 
   /** The stream's body. It begins with a hint when to come back and a comment, so that headers and proxies move. */

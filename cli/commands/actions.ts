@@ -58,7 +58,7 @@ export async function decide(
     return await respond(
       session,
       executionId,
-      action.id,
+      action,
       { approved, ...(optionId === undefined ? {} : { value: { optionId } }) },
       flags,
     );
@@ -94,7 +94,7 @@ export async function answer(
     const action = await findAction(session, executionId, actionId, flags.responseId !== undefined);
     const response = given === undefined ? await asked(action, session) : { value: given as ActionResponse['value'] };
     if (response === undefined) return EXIT.interrupted;
-    return await respond(session, executionId, action.id, response, flags);
+    return await respond(session, executionId, action, response, flags);
   });
 }
 
@@ -152,10 +152,11 @@ async function chosenOption(approved: boolean, action: Found): Promise<string | 
 async function respond(
   { client, out }: Session,
   executionId: string,
-  actionId: string,
+  action: Found,
   response: ActionResponse,
   { responseId = randomId('resp'), digest }: { readonly responseId?: string; readonly digest?: string },
 ): Promise<number> {
+  const { id: actionId } = action;
   try {
     const expected = digest === undefined ? {} : { expectedDigest: digest };
     await client.respond(executionId, actionId, { ...response, ...expected }, { responseId });
@@ -167,7 +168,9 @@ async function respond(
       cause: error,
     });
   }
+  // Where no action was named, this is how one sees which it was.
+  const asks = 'title' in action ? [`│ ${oneLine(action.title, 500)}`] : [];
   const said = response.approved === undefined ? 'answered' : response.approved ? 'approved' : 'rejected';
-  out.tell({ executionId, actionId, responseId, ...response }, `${said}: ${actionId} of ${executionId}`);
+  out.tell({ executionId, actionId, responseId, ...response }, `${said}: ${actionId} of ${executionId}`, ...asks);
   return EXIT.ok;
 }

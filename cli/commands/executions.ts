@@ -94,7 +94,7 @@ async function describe(execution: Execution, session: Session): Promise<void> {
   }
   if (finalOutput !== undefined && finalOutput !== '') {
     out.say('\nfinal output:');
-    for (const line of finalOutput.split('\n')) out.say(`│ ${line}`);
+    out.say(`│ ${finalOutput}`);
   }
 }
 

@@ -26,13 +26,15 @@ const namedProviders = z
     ai: options.optional(),
     /** Programs that read a prompt; `providers/command/options.ts`. */
     command: options.optional(),
+    /** Runtimes elsewhere: one of them, or several by their ids; `providers/remote/options.ts`. */
+    remote: z.union([options, z.array(options).min(1)]).optional(),
     custom: z
       .array(z.custom<AnyProvider>(isProvider, 'must be a provider: an object with a manifest and run'))
       .optional(),
   })
   .refine(
     (providers) => Object.values(providers).some((provider) => provider !== undefined),
-    'name at least one: scripted, acp, ai, command',
+    'name at least one: scripted, acp, ai, command, remote',
   );
 
 export const configSchema = z.strictObject({

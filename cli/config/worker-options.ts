@@ -4,6 +4,7 @@ import { type AcpOptions, acpProvider } from '../../providers/acp/acp.js';
 import { type AiOptions, aiProvider } from '../../providers/ai/ai.js';
 import { type CommandOptions, commandProvider } from '../../providers/command/command.js';
 import type { AnyProvider } from '../../providers/provider.js';
+import { type RemoteOptions, remoteProvider } from '../../providers/remote/remote.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
 import type { HoldfastWorkerOptions } from '../../worker/options.js';
 import { type ConfigFile, wrong } from './read.js';
@@ -33,24 +34,35 @@ export function workerOptions({ path = 'holdfast.config.json', config }: ConfigF
 }
 
 function providersOf(path: string, named: Config['providers']): AnyProvider[] {
-  if (named === undefined) throw wrong(path, 'providers: name at least one: scripted, acp, ai, command');
-  const { scripted, acp, ai, command, custom = [] } = named;
+  if (named === undefined) throw wrong(path, 'providers: name at least one: scripted, acp, ai, command, remote');
+  const { scripted, acp, ai, command, remote, custom = [] } = named;
   return [
     ...(scripted === undefined ? [] : [scriptedProvider(withoutUndefined(scripted))]),
     ...(acp === undefined ? [] : [made(path, 'acp', () => acpProvider(acp as AcpOptions))]),
     ...(ai === undefined ? [] : [made(path, 'ai', () => aiProvider(ai as unknown as AiOptions))]),
     ...(command === undefined ? [] : [made(path, 'command', () => commandProvider(command as CommandOptions))]),
+    ...remotes(path, remote),
     ...custom,
   ];
 }
 
-/** A provider names its options by themselves; the file has them under its name. */
-function made(path: string, name: 'acp' | 'ai' | 'command', make: () => AnyProvider): AnyProvider {
+function remotes(path: string, given: NonNullable<Config['providers']>['remote']): AnyProvider[] {
+  if (given === undefined) return [];
+  if (!Array.isArray(given)) return [made(path, 'remote', () => remoteProvider(given as RemoteOptions))];
+  return given.map((options, index) =>
+    made(path, 'remote', () => remoteProvider(options as RemoteOptions), `remote.${index}`),
+  );
+}
+
+type Named = 'acp' | 'ai' | 'command' | 'remote';
+
+/** A provider names its options by themselves; the file has them under its name, or at `place`. */
+function made(path: string, name: Named, make: () => AnyProvider, place: string = name): AnyProvider {
   try {
     return make();
   } catch (error) {
     if (!(error instanceof HoldfastError)) throw error;
-    throw wrong(path, error.message.replace(`${name}Provider: `, `providers.${name}.`));
+    throw wrong(path, error.message.replace(`${name}Provider: `, `providers.${place}.`));
   }
 }
 

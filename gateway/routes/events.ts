@@ -71,13 +71,14 @@ export function eventOperations(): AnyOperation[] {
           await client.getExecution(params.id);
           return c.body(null, 200, STREAM_HEADERS);
         }
-        settings.streams.checkRoom();
-        const subscription = await client.subscribe(params.id, { after: last ?? after });
-        if (subscription.at === 'end' && last !== undefined) {
-          await subscription.events.return?.();
-          return c.body(null, 204);
-        }
-        return c.body(await streamOf(c, subscription, settings.streams), 200, STREAM_HEADERS);
+        return await settings.streams.withRoom(async () => {
+          const subscription = await client.subscribe(params.id, { after: last ?? after });
+          if (subscription.at === 'end' && last !== undefined) {
+            await subscription.events.return?.();
+            return c.body(null, 204);
+          }
+          return c.body(await streamOf(c, subscription, settings.streams), 200, STREAM_HEADERS);
+        });
       },
     }),
   ];

@@ -2,7 +2,9 @@
  * Answers an agent's permission requests without a person, where the worker's policy or an earlier answer says so. Every
  * such answer is on record as a `provider.event` that names the rule.
  */
-import { resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { ActionResponse, ApprovalOption } from '../../protocol/action.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
 import { decide, type ToolFacts } from '../policy/decide.js';
@@ -14,8 +16,11 @@ import { isObject } from './message.js';
 
 /** Of what an event shows of a tool call; whole, it is in the agent's own updates. */
 const MAX_SHOWN = 4096;
-/** Where a tool's input may name a file, or the folder that it works in. */
-const PATH_FIELDS = ['path', 'filePath', 'file_path', 'cwd', 'workdir', 'directory'];
+/** Where a tool's input may name files, or the folder that it works in; written in any way: `file_path`, `filePath`. */
+const PATH_FIELD =
+  /^(?:(?:abs|absolute|relative|old|new|source|src|target|dest|destination|notebook|input|output)?(?:path|file|filepath|filename)s?|cwd|workdir|workingdir(?:ectory)?|dir(?:ectory)?|folder|source|src|target|dest(?:ination)?|from|to)$/;
+const ADDRESS_FIELD = /^ur[il]$/;
+const SCHEME = /^[A-Za-z][A-Za-z0-9+.-]+:/;
 /** Answers of one execution that are remembered. */
 const MAX_REMEMBERED = 1000;
 
@@ -91,17 +96,19 @@ export class Judge {
     const { agent, workspace } = this.#options;
     const input = isObject(toolCall.rawInput) ? toolCall.rawInput : {};
     const command = commandOf(input.command, input.args) ?? commandOf(input.cmd, input.args);
-    const paths = new Set<string>();
-    const add = (path: unknown): void => {
-      if (typeof path === 'string' && path !== '' && !path.includes('\0')) paths.add(resolve(workspace, path));
-    };
-    for (const each of listOf(toolCall.locations)) add(each.path);
-    for (const each of listOf(toolCall.content)) if (each.type === 'diff') add(each.path);
-    for (const name of PATH_FIELDS) add(input[name]);
+    const places = new Places(workspace);
+    for (const each of listOf(toolCall.locations)) places.add(each.path);
+    for (const each of listOf(toolCall.content)) if (each.type === 'diff') places.add(each.path);
+    for (const [key, value] of Object.entries(input)) {
+      const field = key.replaceAll('_', '').toLowerCase();
+      if (PATH_FIELD.test(field)) for (const each of Array.isArray(value) ? value : [value]) places.add(each);
+      else if (ADDRESS_FIELD.test(field) && isFileUrl(value)) places.add(value);
+    }
     return {
       agent,
       tool: this.#kind(toolCall),
-      paths: [...paths],
+      paths: [...places.paths],
+      hasUnknownPlace: places.hasUnknown,
       ...(command === undefined ? {} : { command }),
     };
   }
@@ -120,17 +127,43 @@ export class Judge {
   }
 }
 
+function isFileUrl(value: unknown): value is string {
+  return typeof value === 'string' && /^file:/i.test(value);
+}
+
+/** The absolute paths of what an agent names, and whether there is something that is none. */
+class Places {
+  readonly paths = new Set<string>();
+  hasUnknown = false;
+
+  constructor(private readonly workspace: string) {}
+
+  add(said: unknown): void {
+    if (typeof said !== 'string' || said === '') return;
+    if (said.startsWith('~')) {
+      // Some tools put a home folder there, which one nobody says. A rule that denies the worker's means this too.
+      this.hasUnknown = true;
+      if (/^~(?:\/|$)/.test(said)) this.paths.add(join(homedir(), said.slice(1)));
+    } else if (/^file:/i.test(said)) this.#addUrl(said);
+    else if (SCHEME.test(said) && said.includes('://')) this.hasUnknown = true;
+    this.paths.add(resolve(this.workspace, said));
+  }
+
+  #addUrl(said: string): void {
+    try {
+      this.paths.add(fileURLToPath(said));
+    } catch {
+      this.hasUnknown = true;
+    }
+  }
+}
+
 /** A line for a shell, a list of words, or a program with its arguments beside it. */
 function commandOf(value: unknown, args: unknown): CommandLine | undefined {
   if (isWords(value)) return commandLine(value);
   if (typeof value !== 'string') return undefined;
   if (args === undefined || args === null) return commandLine(value);
-  return isWords(args) ? commandLine([value, ...args]) : { kind: 'compound', parts: commandParts(value) };
-}
-
-function commandParts(line: string): readonly (readonly string[])[] {
-  const read = commandLine(line);
-  return read.kind === 'plain' ? [read.words] : read.parts;
+  return isWords(args) ? commandLine([value, ...args]) : { ...commandLine(value), kind: 'compound' };
 }
 
 function isWords(value: unknown): value is string[] {

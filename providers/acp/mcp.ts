@@ -1,6 +1,7 @@
 /** MCP servers that an agent gets with its session: named by the worker's configuration, picked by name. */
 import { z } from 'zod';
 import { HoldfastError } from '../../protocol/errors.js';
+import { secretValues } from '../process/environment.js';
 import { programFields, secret, variable } from '../process/options.js';
 
 const header = z.string().regex(/^[A-Za-z0-9-]+$/, 'is no name of a header');
@@ -47,7 +48,7 @@ export function chooseServers(
     if (server === undefined) return [];
     if (server.type === 'stdio') {
       const passed = (server.passEnv ?? []).flatMap((key) => (ours[key] === undefined ? [] : [[key, ours[key]]]));
-      secrets.push(...Object.values(server.secretEnv ?? {}));
+      secrets.push(...secretValues(server, ours));
       const env = pairs({ ...Object.fromEntries(passed), ...server.env, ...server.secretEnv });
       // The stable protocol has no type for this kind.
       return [{ name, command: server.command, args: server.args ?? [], env }];

@@ -27,6 +27,9 @@ const inputSchema = z.union([
   z.strictObject({ prompt: z.array(blockSchema).min(1).max(100) }).transform((value) => value.prompt),
 ]);
 
+/** What a prompt may carry in all, in files of the largest size: it is one message, and stands in memory whole. */
+const MAX_LARGEST = 4;
+
 /** What an agent must be able to take, as it calls it. */
 export type PromptCapability = 'image' | 'embeddedContext';
 
@@ -50,13 +53,14 @@ export function neededFor(blocks: readonly Block[]): PromptCapability[] {
 
 /**
  * Reads the files that a prompt names. Paths are relative to `folder`, the workspace; one that leads out of it, by `..`
- * or by a link, is a `VALIDATION_ERROR`, and so is a file of more than `maxBytes`.
+ * or by a link, is a `VALIDATION_ERROR`, and so is a file of more than `maxBytes`, or files of more than four times that.
  */
 export async function readPrompt(blocks: readonly Block[], folder: string, maxBytes: number): Promise<ContentBlock[]> {
   const read: ContentBlock[] = [];
+  const left: Left = { maxBytes, bytes: MAX_LARGEST * maxBytes };
   for (const [index, block] of blocks.entries())
     try {
-      read.push(await contentOf(block, folder, maxBytes));
+      read.push(await contentOf(block, folder, left));
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;
       throw new HoldfastError(error.code, `input.prompt[${index}]: ${error.message}`);
@@ -64,7 +68,14 @@ export async function readPrompt(blocks: readonly Block[], folder: string, maxBy
   return read;
 }
 
-async function contentOf(block: Block, folder: string, maxBytes: number): Promise<ContentBlock> {
+interface Left {
+  /** Of one file. */
+  readonly maxBytes: number;
+  /** Of all that are still to come. */
+  bytes: number;
+}
+
+async function contentOf(block: Block, folder: string, left: Left): Promise<ContentBlock> {
   if (block.type === 'text') return { type: 'text', text: block.text };
   if ('data' in block) return { type: 'image', data: block.data, mimeType: block.mimeType };
   const file = await openInside(folder, block.path);
@@ -72,10 +83,11 @@ async function contentOf(block: Block, folder: string, maxBytes: number): Promis
     const uri = pathToFileURL(file.path).href;
     const mimeType = mediaTypeOf(file.path);
     if (block.type === 'resource_link') return { type: 'resource_link', uri, name: basename(file.path), mimeType };
-    if (file.bytes > maxBytes)
-      throw invalid(
-        `path ${JSON.stringify(block.path)} takes ${file.bytes} bytes; the limit is ${maxBytes} (maxAttachmentBytes)`,
-      );
+    const takes = `path ${JSON.stringify(block.path)} takes ${file.bytes} bytes`;
+    if (file.bytes > left.maxBytes) throw invalid(`${takes}; the limit is ${left.maxBytes} (maxAttachmentBytes)`);
+    left.bytes -= file.bytes;
+    if (left.bytes < 0)
+      throw invalid(`${takes}; all files together may have ${MAX_LARGEST * left.maxBytes} (4 × maxAttachmentBytes)`);
     const bytes = await file.handle.readFile();
     if (block.type === 'resource') return { type: 'resource', resource: { uri, mimeType, ...bodyOf(bytes) } };
     if (!IMAGE_TYPES.some((type) => type === mimeType))

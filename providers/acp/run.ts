@@ -6,6 +6,7 @@ import type { Usage } from '../../protocol/execution.js';
 import { clip } from '../../protocol/json.js';
 import { rulesOf } from '../policy/rules.js';
 import { TurnClock } from '../process/clock.js';
+import { secretValues } from '../process/environment.js';
 import { Redactor } from '../process/redact.js';
 import { cleanText } from '../process/stderr-tail.js';
 import { settledWithin, unlessAborted } from '../process/wait.js';
@@ -46,8 +47,11 @@ export async function runAgent(
   const servers = chooseServers(options.mcpServers, ctx.config.mcpServers ?? launch.settings.mcpServers ?? []);
   if (ctx.signal.aborted) return {};
 
-  const { secretEnv = {}, secrets = [] } = launch.settings;
-  const redactor = new Redactor([...Object.values(secretEnv), ...secrets, ...servers.secrets]);
+  const redactor = new Redactor([
+    ...secretValues(launch.settings),
+    ...(launch.settings.secrets ?? []),
+    ...servers.secrets,
+  ]);
   const run = connect(ctx, options, launch, memory, redactor);
   space.watch((error) => run.broken.abort(error));
   let usage: Usage = {};

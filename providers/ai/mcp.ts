@@ -2,6 +2,7 @@
 import type { CallToolResult, ListToolsResult, MCPClient } from '@ai-sdk/mcp';
 import { HoldfastError } from '../../protocol/errors.js';
 import { clip, type JsonObject } from '../../protocol/json.js';
+import { secretValues } from '../process/environment.js';
 import type { Redactor } from '../process/redact.js';
 import { settledWithin } from '../process/wait.js';
 import type { McpServer } from './mcp-options.js';
@@ -23,7 +24,7 @@ export interface McpConnection {
 
 /** The secret values of a server. Throws `VALIDATION_ERROR` that names a variable which is not set. */
 export function mcpSecrets(name: string, server: McpServer): string[] {
-  if (server.type === 'stdio') return Object.values(server.secretEnv ?? {});
+  if (server.type === 'stdio') return secretValues(server);
   return Object.values(server.headerEnv ?? {}).map((variable) => fromEnvironment(`mcpServers.${name}`, variable));
 }
 

@@ -6,6 +6,7 @@ import type { Usage } from '../../protocol/execution.js';
 import { clip } from '../../protocol/json.js';
 import { promptText } from '../ai/prompt.js';
 import { TurnClock } from '../process/clock.js';
+import { secretValues } from '../process/environment.js';
 import { describeExit } from '../process/exit.js';
 import { Redactor } from '../process/redact.js';
 import { type RunningProcess, startProcess } from '../process/spawn.js';
@@ -39,8 +40,7 @@ export async function runCommand(
     throw new HoldfastError('PROVIDER_ERROR', `the ${choice.place} is not there, or is no directory`);
   if (ctx.signal.aborted) return {};
   const { name, settings, timeoutMs } = choice;
-  const { secretEnv = {}, secrets = [] } = settings;
-  const redactor = new Redactor([...Object.values(secretEnv), ...secrets]);
+  const redactor = new Redactor([...secretValues(settings), ...(settings.secrets ?? [])]);
   const launch: Launch = { name, settings, timeoutMs, cwd: space.cwd };
   return await new CommandRun(ctx, options, launch, space, redactor).run(prompt);
 }

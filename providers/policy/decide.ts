@@ -5,6 +5,7 @@
  */
 import { join } from 'node:path';
 import { isInside, realPathOf } from '../workspace/inside.js';
+import { mayRun } from './launchers.js';
 import type { Rule } from './rules.js';
 import { beginsWith, type CommandLine } from './words.js';
 
@@ -15,6 +16,8 @@ export interface ToolFacts {
   readonly command?: CommandLine | undefined;
   /** Absolute paths that it is about. */
   readonly paths: readonly string[];
+  /** It names places of which nobody can tell where they are, such as another machine's. */
+  readonly hasUnknownPlace?: boolean | undefined;
 }
 
 export interface Decision {
@@ -76,7 +79,7 @@ async function areaOf({ path }: Rule, root: RealPath): Promise<Area | undefined>
 function mayMean({ rule, area }: Matched, facts: ToolFacts, paths: readonly RealPath[]): boolean {
   const { command } = rule;
   return (
-    (command === undefined || partsOf(facts.command).some((words) => beginsWith(words, command))) &&
+    (command === undefined || facts.command?.parts.some((words) => mayRun(words, command)) === true) &&
     (area === undefined ||
       paths.some(
         ({ said, real }) => isUnder(area.said, said) || isUnder(area.placed, real) || isUnder(area.real, real),
@@ -86,6 +89,7 @@ function mayMean({ rule, area }: Matched, facts: ToolFacts, paths: readonly Real
 
 function allows({ rule, area }: Matched, facts: ToolFacts, paths: readonly RealPath[], root: RealPath): boolean {
   const { command } = rule;
+  if (facts.hasUnknownPlace === true) return false;
   if (facts.tool === 'execute' || facts.command !== undefined) {
     // Whatever holds more than plain words is for a person, and so is what the agent does not tell.
     if (facts.command?.kind !== 'plain') return false;
@@ -103,15 +107,14 @@ function allows({ rule, area }: Matched, facts: ToolFacts, paths: readonly RealP
 
 function isOf(rule: Rule, facts: ToolFacts): boolean {
   return (
-    (rule.agent === undefined || rule.agent === facts.agent) && (rule.tool === undefined || rule.tool === facts.tool)
+    (rule.agent === undefined || rule.agent === facts.agent) &&
+    // What brings a command is run, whatever the agent calls it.
+    (rule.tool === undefined ||
+      rule.tool === facts.tool ||
+      (rule.tool === 'execute' && facts.command !== undefined && rule.answer !== 'allow'))
   );
 }
 
 function isUnder(area: string | undefined, at: string | undefined): boolean {
   return area !== undefined && at !== undefined && isInside(area, at);
-}
-
-function partsOf(line: CommandLine | undefined): readonly (readonly string[])[] {
-  if (line === undefined) return [];
-  return line.kind === 'plain' ? [line.words] : line.parts;
 }

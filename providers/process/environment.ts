@@ -19,9 +19,23 @@ export interface EnvironmentOptions {
   /** Plain variables. */
   readonly env?: Readonly<Record<string, string>>;
   /** Names of variables that are handed on from our environment; those that are not set there are left out. */
-  readonly passEnv?: readonly string[];
+  readonly passEnv?: readonly string[] | undefined;
   /** Variables whose values never leave the child through us: they are redacted from all that is emitted. */
-  readonly secretEnv?: Readonly<Record<string, string>>;
+  readonly secretEnv?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What is called like this holds a secret. */
+const SECRET_NAME = /(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?(?:_|$)/i;
+/** Of a handed-on variable; a shorter value would be found all over an honest text. */
+const MIN_PASSED_SECRET = 8;
+
+/** The values to redact: of all `secretEnv`, and of those in `passEnv` whose names say that they are secret. */
+export function secretValues(
+  { passEnv = [], secretEnv = {} }: Pick<EnvironmentOptions, 'passEnv' | 'secretEnv'>,
+  ours: Readonly<Record<string, string | undefined>> = process.env,
+): string[] {
+  const passed = passEnv.filter((name) => SECRET_NAME.test(name)).map((name) => ours[name] ?? '');
+  return [...Object.values(secretEnv), ...passed.filter((value) => value.length >= MIN_PASSED_SECRET)];
 }
 
 /** The whole environment of a child. Later wins: `passEnv`, `env`, `secretEnv`, the marker. */

@@ -1,11 +1,12 @@
 /** The remote log, said again here: each event becomes one of ours, and the cursor is on record with what it covers. */
 
 import { createHash } from 'node:crypto';
+import { type ArtifactDescriptor, artifactDescriptorSchema } from '../../protocol/artifact.js';
 import { HoldfastError, isErrorCode } from '../../protocol/errors.js';
 import { nativeNameProblem } from '../../protocol/event.js';
 import { ID_PATTERN, idFrom } from '../../protocol/ids.js';
 import { clip, type Json, type JsonObject, jsonBytes, jsonProblem } from '../../protocol/json.js';
-import { MAX_EVENT_BYTES, MAX_MESSAGE_LENGTH } from '../../protocol/limits.js';
+import { MAX_ARTIFACT_BYTES, MAX_EVENT_BYTES, MAX_MESSAGE_LENGTH } from '../../protocol/limits.js';
 import { TextGate } from '../process/redact.js';
 import type { RunContext } from '../provider.js';
 import type { Remote } from './http.js';
@@ -132,8 +133,18 @@ export class Mirror {
     const { redactor } = this.remote;
     const metadata = redactor.data(event.data.metadata ?? {}) as JsonObject;
     const place = uri === undefined ? {} : { uri: redactor.text(uri) };
-    await this.ctx.artifact({ id: ours, name: redactor.text(name), mediaType, ...place, metadata });
+    const descriptor = { id: ours, name: redactor.text(name), mediaType, ...place, metadata };
+    const problem = artifactProblem(descriptor);
+    if (problem !== undefined) return this.dropped(event.sequence, event.type, problem);
+    await this.ctx.artifact(descriptor);
   }
+}
+
+function artifactProblem(descriptor: ArtifactDescriptor): string | undefined {
+  const [issue] = artifactDescriptorSchema.safeParse(descriptor).error?.issues ?? [];
+  if (issue !== undefined) return `${issue.path.join('.')}: ${issue.message}`;
+  const bytes = jsonBytes(descriptor.metadata ?? {});
+  return bytes > MAX_ARTIFACT_BYTES ? `its metadata takes ${bytes} bytes` : undefined;
 }
 
 /** What has to be waited for at the end. Until then a rejection harms nobody. */

@@ -4,7 +4,8 @@ import type { Json, JsonObject } from '../../protocol/json.js';
 import { capabilityLevelSchema } from '../../protocol/manifest.js';
 import { RemoteProblem } from './http.js';
 
-const id = z.string().regex(/^[A-Za-z0-9_.~-]{1,200}$/);
+/** It becomes a part of a path: `..` would lead elsewhere. */
+const id = z.string().regex(/^(?!\.{1,2}$)[A-Za-z0-9_.~-]{1,200}$/);
 
 export const runtimeReply = z.looseObject({
   providers: z.array(z.looseObject({ id: z.string(), capabilities: z.record(z.string(), capabilityLevelSchema) })),

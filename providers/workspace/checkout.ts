@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { git } from './git.js';
 import type { GitWorkspace } from './options.js';
 import type { GitRecord } from './record.js';
-import { checkRealFolder } from './tree.js';
+import { checkNoLinks, checkRealFolder } from './tree.js';
 
 const REPOSITORY = 'repo.git';
 const BASE = 'refs/holdfast/base';
@@ -23,11 +23,16 @@ const SUBMODULE = '160000';
 /** All that is to be in our repository's configuration. */
 const CONFIG = '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n';
 
-/** Before git runs in our repository again: it is where it was, and configured as it was. */
+/** What would have git read another configuration, or other objects, than ours. */
+const REDIRECTIONS = ['commondir', 'config.worktree', join('objects', 'info', 'alternates')];
+
+/** Before git runs in our repository again: it is where it was, keeps what it has there, and is configured as it was. */
 export async function restore(folder: string): Promise<void> {
   const repository = join(folder, REPOSITORY);
   await checkRealFolder(repository);
   await checkRealFolder(join(folder, 'files'));
+  for (const place of ['', 'objects', join('objects', 'info')]) await checkNoLinks(join(repository, place));
+  for (const name of REDIRECTIONS) await rm(join(repository, name), { recursive: true, force: true });
   const config = join(repository, `.config-${randomBytes(9).toString('base64url')}`);
   await writeFile(config, CONFIG, { flag: 'wx', mode: 0o600 });
   await rename(config, join(repository, 'config'));

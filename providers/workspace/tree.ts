@@ -1,6 +1,6 @@
 /** Folders that an agent had for itself: measured, verified and removed without ever following a link. */
 import { randomBytes } from 'node:crypto';
-import { chmod, lstat, mkdir, opendir, realpath, rename, rm } from 'node:fs/promises';
+import { chmod, lstat, mkdir, opendir, readdir, realpath, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HoldfastError } from '../../protocol/errors.js';
 
@@ -43,6 +43,13 @@ export async function checkRealFolder(folder: string): Promise<void> {
   const found = await lstat(folder).catch(() => undefined);
   if (real !== folder || found?.isDirectory() !== true)
     throw new HoldfastError('PROVIDER_ERROR', 'the folder of a workspace is not there, or was replaced by a link');
+}
+
+/** None of what is directly in `folder` is a link; a folder that is not there is fine. Throws `PROVIDER_ERROR`. */
+export async function checkNoLinks(folder: string): Promise<void> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  if (entries.some((entry) => entry.isSymbolicLink()))
+    throw new HoldfastError('PROVIDER_ERROR', 'a part of a workspace was replaced by a link');
 }
 
 /** Makes `name` in a real folder, or finds it there as a real folder. */

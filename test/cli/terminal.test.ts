@@ -192,7 +192,7 @@ test(
       holdfast.run(['answer', third]),
     ]);
     expect([yes.code, no.code, said.code, late.code]).toEqual([0, 0, 0, 2]);
-    expect(yes.stdout).toMatch(/^approved: act_\w+ of exec_\w+\n$/);
+    expect(yes.stdout).toMatch(/^approved: act_\w+ of exec_\w+\n│ First\?\n$/);
     expect(records(no.stdout)).toMatchObject([{ executionId: second, approved: false }]);
     // Nobody is there to ask: it says so, with the flags that help, and does not hang.
     expect(late.stderr).toMatch(

@@ -8,7 +8,8 @@ import { afterAll, expect, test } from 'vitest';
 import { clusterOf } from '../../cli/cluster.js';
 import { readConfig } from '../../cli/config/read.js';
 import { workerOptions } from '../../cli/config/worker-options.js';
-import { oneLine, plain } from '../../cli/text.js';
+import { Screen } from '../../cli/screen.js';
+import { fold, oneLine, plain } from '../../cli/text.js';
 import { Built } from './built.js';
 import { type CommandOptions, removeScratches } from './command.js';
 
@@ -47,16 +48,26 @@ test('without a command it shows what there is and exits with 2; --help and --ve
   expect(version).toMatchObject({ code: 0, stdout: `${packaged}\n` });
 });
 
+const idOf = ({ manifest }: { manifest: { id: string } }): string => manifest.id;
+const elsewhere = { baseURL: 'https://agents.example', provider: 'it' };
+
 test.each([
   ['{ "providers": ', /is not JSON/],
   [{}, /: providers: /],
-  [{ providers: {} }, /: providers: name at least one: scripted, acp, ai, command$/],
+  [{ providers: {} }, /: providers: name at least one: scripted, acp, ai, command, remote$/],
   [{ providers: { scripted: {} }, slot: {} }, /: slot: there is no such key$/],
   [{ providers: { scripted: { crash: true } } }, /: providers\.scripted\.crash: there is no such key$/],
   [{ providers: { scripted: {} }, drainMs: '30s' }, /: drainMs: /],
   [{ providers: { scripted: {} }, drainMs: 2 ** 31 }, /: drainMs: /],
   [{ providers: { scripted: {} }, pool: { leaseMs: 0 } }, /: pool\.leaseMs: /],
   [{ providers: { scripted: {} }, slots: { acp: 2 } }, /: slots\.acp: there is no provider of this id/],
+  [{ providers: { remote: { provider: 'it' } } }, /: providers\.remote\.baseURL: /],
+  [{ providers: { remote: [] } }, /: providers\.remote/],
+  [{ providers: { remote: [{ ...elsewhere, token: 'x' }] } }, /: providers\.remote\.0\.options: .*"token"/],
+  [
+    { providers: { remote: { ...elsewhere, tokenEnv: 'NO_SUCH_TOKEN' } } },
+    /remote\.tokenEnv: the variable NO_SUCH_TOKEN/,
+  ],
   [{ providers: { acp: { agents: { it: { command: 'bin/agent' } } } } }, /: providers\.acp\.agents\.it\.command: /],
 ])('a configuration of %j is refused and the key named', async (content, problem) => {
   const path = file(content);
@@ -87,7 +98,13 @@ test('a whole configuration becomes the options of a worker', async () => {
   const agents = { it: { command: 'agent', cwd: '/srv' } };
   const options = await workerOf(file({ ...settings, providers: { scripted: {}, acp: { id: 'agents', agents } } }));
   expect(options).toMatchObject(settings);
-  expect(options.providers.map(({ manifest }) => manifest.id)).toEqual(['scripted', 'agents']);
+  expect(options.providers.map(idOf)).toEqual(['scripted', 'agents']);
+});
+
+test('runtimes elsewhere are one or several, each with an id', async () => {
+  const ids = async (remote: unknown) => (await workerOf(file({ providers: { remote } }))).providers.map(idOf);
+  expect(await ids(elsewhere)).toEqual(['remote']);
+  expect(await ids([elsewhere, { ...elsewhere, id: 'coder' }])).toEqual(['remote', 'coder']);
 });
 
 test('the cluster is what the command line says, else the environment, else the file', () => {
@@ -169,6 +186,25 @@ test('completion is a script that the shell takes, made of what there is', async
 test('text of an agent has no control characters but newline and tab', () => {
   expect(plain('\u001b[31mred\u001b[0m\u0007 \u001b]0;title\u0007a\tb\r\nc\rd\u0000\u009b2J')).toBe('red a\tb\nc\nd2J');
   expect(plain('\u202eevil\u200b\u2028')).toBe('evil');
+  expect(plain('a\u3164\u00adb\u{e0041}')).toBe('ab');
   expect(oneLine('a\n\nb \t c')).toBe('a b c');
   expect(oneLine('🙂🙂🙂🙂', 3)).toBe('🙂🙂…');
+});
+
+test('text of an agent stays behind its bar, however long its lines are and whatever ends them', () => {
+  expect(fold('  12  text │ one two', 40)).toEqual(['  12  text │ one two']);
+  expect(fold('  1 │ 12345678abcd', 14)).toEqual(['  1 │ 12345678', '    │ abcd']);
+  expect(fold(plain('│ a\rsucceeded\r\n\nb'))).toEqual(['│ a', '│ succeeded', '│ ', '│ b']);
+  expect(fold(`│ ${'漢'.repeat(5)}`, 10)).toEqual(['│ 漢漢漢漢', '│ 漢']);
+  expect(fold(`│ a\t\t${'x'.repeat(10)}`, 22).every((line) => line.startsWith('│ '))).toBe(true);
+  expect(fold('ours, as long as it is', 8)).toEqual(['ours, as long as it is']);
+  const written = {
+    columns: 20,
+    isTTY: true,
+    writable: true,
+    said: '',
+    write: (text: string) => (written.said += text),
+  };
+  new Screen(written as unknown as NodeJS.WriteStream).line(`│ ${'x '.repeat(200)}\rsucceeded after 1 s`);
+  for (const line of written.said.trimEnd().split('\n')) expect(line).toMatch(/^ {3}│ .{1,15}$/);
 });

@@ -135,6 +135,20 @@ describe('an API token', () => {
     expect((await ann.post(`/v1/executions/${id}:cancel`)).status).toBe(200);
   });
 
+  it('that names the tenant "default" has that one, whatever the gateway serves beside', async () => {
+    const tokens = parseApiTokens(`default:${BOB} ${ANN}`);
+    const both = await Harness.start({ clientFor, tokens, defaultTenant: 'ann' }, ANN);
+    try {
+      const { id } = await both.run(undefined, [{ say: 'hers' }]);
+      expect((await both.get(`/v1/executions/${id}`)).status).toBe(200);
+      expect((await ann.get(`/v1/executions/${id}`)).status).toBe(200);
+      expect((await both.get(`/v1/executions/${id}`, as(BOB))).status).toBe(404);
+    } finally {
+      await both.gateway.close(0);
+    }
+    expect(() => createGateway({ client: cluster.client, defaultTenant: 'ann' })).toThrow(/defaultTenant/);
+  });
+
   it('is well-formed, or the gateway does not start and does not show it', async () => {
     for (const text of [
       'short',

@@ -247,4 +247,22 @@ describe('what is hardly HTTP', () => {
     expect(cluster.client.load.followed).toBe(0);
     await gateway.post(`/v1/executions/${id}:cancel`);
   });
+
+  it('past the most streams at once is refused, also when all come together', async () => {
+    const { id } = await gateway.run(cluster, [{ hang: true }]);
+    const small = await Harness.start({ client: cluster.client, maxStreams: 2 });
+    const path = `/v1/executions/${id}/events`;
+    const streams = await Promise.all(Array.from({ length: 12 }, () => RawStream.open(small.url, path)));
+    await Promise.all(streams.map((stream) => stream.until(() => stream.status !== 0)));
+    expect(streams.map(({ status }) => status).sort()).toEqual([200, 200, ...Array<number>(10).fill(429)]);
+    expect(small.gateway.streams).toBe(2);
+    for (const { socket } of streams) socket.destroy();
+    // What was given back can be taken again.
+    await expect.poll(() => small.gateway.streams).toBe(0);
+    const again = await RawStream.open(small.url, path);
+    await again.until(() => again.status === 200);
+    again.socket.destroy();
+    await gateway.post(`/v1/executions/${id}:cancel`);
+    await small.gateway.close(0);
+  });
 });

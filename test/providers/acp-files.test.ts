@@ -105,6 +105,15 @@ describe('a prompt', () => {
     expect(error).toMatchObject({ code: 'VALIDATION_ERROR', message: expect.stringMatching(message) });
   });
 
+  test('carries no more than four of the largest files, whatever their number', async () => {
+    const provider = agent('mirror', cwd, { maxAttachmentBytes: 2000 });
+    const files = (count: number) => Array.from({ length: count }, () => ({ type: 'resource', path: 'large.txt' }));
+    expect((await run(provider, { prompt: files(4) })).error).toBeUndefined();
+    const { error } = await run(provider, { prompt: files(5) });
+    const message = expect.stringMatching(/^input\.prompt\[4\]: .*all files together may have 8000/);
+    expect(error).toMatchObject({ code: 'VALIDATION_ERROR', message });
+  });
+
   test('that the agent cannot take is refused, and says what would do', async () => {
     const { error } = await run(agent('echo', cwd), { prompt: [{ type: 'resource', path: 'docs/plan.md' }] });
     expect(error).toMatchObject({ code: 'VALIDATION_ERROR', message: expect.stringContaining('resource_link') });

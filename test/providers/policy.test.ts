@@ -1,5 +1,6 @@
 /** Rules answer what they are sure of, deny wins, and everything else is for a person. */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -24,7 +25,7 @@ describe('a command line', () => {
     [`echo ''`, ['echo', '']],
     ['make all=yes', ['make', 'all=yes']],
     ['cat naïve.txt', ['cat', 'naïve.txt']],
-  ])('%j is plain words', (line, words) => expect(commandLine(line)).toEqual({ kind: 'plain', words }));
+  ])('%j is plain words', (line, words) => expect(commandLine(line)).toMatchObject({ kind: 'plain', words }));
 
   test.each([
     'npm test && rm -rf /',
@@ -63,12 +64,27 @@ describe('a command line', () => {
   ])('%j is more than plain words', (line) => expect(commandLine(line).kind).toBe('compound'));
 
   test('that no shell sees is its words, and a shell with a script is its script', () => {
-    expect(commandLine(['npm', 'test', '&&'])).toEqual({ kind: 'plain', words: ['npm', 'test', '&&'] });
+    expect(commandLine(['npm', 'test', '&&'])).toMatchObject({ kind: 'plain', words: ['npm', 'test', '&&'] });
     for (const shell of ['sh', 'bash', '/bin/bash', '/usr/bin/zsh'])
-      expect(commandLine([shell, '-lc', 'npm test'])).toEqual({ kind: 'plain', words: ['npm', 'test'] });
-    expect(commandLine(['bash', '-lc', 'npm test; rm x']).kind).toBe('compound');
-    expect(commandLine(['bash', '-c', 'npm "$1"', 'x', 'y']).kind).toBe('compound');
+      for (const read of [commandLine([shell, '-lc', 'npm test']), commandLine(`${shell} -lc 'npm test'`)])
+        expect(read).toMatchObject({ kind: 'plain', words: ['npm', 'test'] });
     expect(commandLine([]).kind).toBe('compound');
+    expect(commandLine(['npm', 'x'.repeat(20_000)]).kind).toBe('compound');
+  });
+
+  test.each<[string | string[]]>([
+    [['bash', '-lc', 'npm test; rm x']],
+    [['bash', '-c', 'npm "$1"', 'x', 'y']],
+    ['bash -lc "npm test; rm x"'],
+    ['bash --norc -c "npm test"'],
+    [['/tmp/bash', '-c', 'npm test']],
+    [['bash', '-c', `bash -c "sh -c 'npm test | sh'"`]],
+    ['sudo sh -c "npm test"'],
+    ['eval "npm test; rm x"'],
+    [['npm test']],
+    [['npm test; rm x', 'y']],
+  ])('that a shell would look into, %j, is more than plain words', (line) => {
+    expect(commandLine(line).kind).toBe('compound');
   });
 
   test('that is plain has no character with which a shell does more', () => {
@@ -152,6 +168,58 @@ describe('a decision', () => {
     for (const line of ['rm x', 'ls && rm x', 'ls; rm x', 'ls\nrm x', 'A=1 rm x', 'ls | (rm x)'])
       expect([line, await answer(list, run(line))]).toEqual([line, 'deny']);
     expect(await answer(list, run('ls rm'))).toBe('allow');
+  });
+
+  test('denies a command by whatever it is started, wherever it lies', async () => {
+    const list: PolicyRule[] = [{ command: 'rm', answer: 'deny' }, { answer: 'allow' }];
+    const lines = ['/bin/rm x', 'sudo rm x', 'sudo -u root rm x', 'env A=1 rm x', 'command rm x', 'timeout 5 rm x'];
+    lines.push('find . -exec rm x', 'xargs -n 1 rm', 'bash -c "rm x"', 'bash --norc -c "ls; /bin/rm x"', 'eval "rm x"');
+    lines.push(
+      'env -S "rm x"',
+      'echo `rm x`',
+      'echo "$(rm x)"',
+      '{ rm x; }',
+      'if ls; then rm x; fi',
+      '"r"m x',
+      'r\\m x',
+    );
+    const words = [
+      ['rm -r x'],
+      ['env', 'bash', '-c', 'rm x'],
+      ['/opt/bash', '-l', '-c', 'rm x'],
+      ['busybox', 'rm', 'x'],
+    ];
+    for (const each of [...lines, ...words]) expect([each, await answer(list, run(each))]).toEqual([each, 'deny']);
+    for (const other of ['sudo rmdir x', 'timeout 5 ls', 'bash -c "ls rm"'])
+      expect([other, await answer(list, run(other))]).toEqual([other, 'allow']);
+    // A rule about a shell is one about its scripts too, and a tool of any name that brings a command is run.
+    expect(await answer([{ command: 'bash', answer: 'deny' }, { answer: 'allow' }], run('bash -c ls'))).toBe('deny');
+    const noRuns: PolicyRule[] = [{ tool: 'execute', answer: 'deny' }, { answer: 'allow' }];
+    expect(await answer(noRuns, { tool: 'other', run: 'ls' })).toBe('deny');
+  });
+
+  test('denies a subcommand also behind options, and allows it only where it was named', async () => {
+    const list: PolicyRule[] = [{ command: 'git push', answer: 'deny' }, { answer: 'allow' }];
+    for (const line of ['git push', 'git -C /x push', 'git -c a=b --no-pager push -f', 'sudo git --git-dir=x push'])
+      expect([line, await answer(list, run(line))]).toEqual([line, 'deny']);
+    for (const line of ['git log push', 'git stash push', 'git -C x log'])
+      expect([line, await answer(list, run(line))]).toEqual([line, 'allow']);
+    const narrow: PolicyRule[] = [{ command: 'git log', answer: 'allow' }];
+    for (const line of ['git -c core.pager=x log', '/tmp/git log', 'sudo git log', 'env git log', 'A=1 git log'])
+      expect([line, await answer(narrow, run(line))]).toEqual([line, undefined]);
+  });
+
+  test('of a hostile command takes no time', async () => {
+    const list: PolicyRule[] = Array.from({ length: 100 }, () => ({ command: 'git push a b', answer: 'deny' }));
+    const began = performance.now();
+    for (const line of [
+      'git - '.repeat(1600),
+      `sudo ${'git - push '.repeat(900)}`,
+      '$(`"'.repeat(2400),
+      'sh "'.repeat(2400),
+    ])
+      await answer(list, run(line));
+    expect(performance.now() - began).toBeLessThan(10_000);
   });
 
   test('allows files only where they really are', async () => {
@@ -291,6 +359,30 @@ describe('an agent that asks', () => {
     );
     expect(said).toEqual(['once', 'once', 'once', 'no', 'always', 'always', 'always']);
     expect(asked).toHaveLength(3);
+  });
+
+  test('is asked about places that are named in ways that a rule cannot follow', async () => {
+    const turn = asking([
+      { tool: 'read', answer: 'allow' },
+      { path: 'src', answer: 'allow' },
+      { path: join(homedir(), '.ssh'), answer: 'deny' },
+    ]);
+    const reads = (rawInput: Json, kind = 'read') => ({ title: 'read', kind, rawInput });
+    const { said, asked } = await turn(
+      [
+        reads({ file_path: 'a', limit: 5 }),
+        reads({ path: '~/notes' }),
+        reads({ path: '~/.ssh/id' }),
+        reads({ uri: 'file:///etc/passwd' }),
+        reads({ path: 'ssh://elsewhere/etc/passwd' }),
+        reads({ path: 'src/a', paths: ['src/b', '/etc/passwd'] }),
+        reads({ source: 'src/a', destination: '../out' }, 'move'),
+        { title: 'edit', kind: 'edit', locations: [{ path: 'src/a' }, { path: 'src/b\0' }] },
+      ],
+      { approved: true, value: { optionId: 'always' } },
+    );
+    expect(said).toEqual(['once', 'always', 'no', 'always', 'always', 'always', 'always', 'always']);
+    expect(asked).toHaveLength(6);
   });
 
   test('is denied by a rule whatever a person said before', async () => {

@@ -1,6 +1,6 @@
 /** Hygiene of child processes, without any protocol on top. */
 import { describe, expect, test } from 'vitest';
-import { childEnvironment, newMarker } from '../../providers/process/environment.js';
+import { childEnvironment, newMarker, secretValues } from '../../providers/process/environment.js';
 import { describeExit } from '../../providers/process/exit.js';
 import { LineSplitter, LineTooLongError } from '../../providers/process/lines.js';
 import { Redactor, TextGate } from '../../providers/process/redact.js';
@@ -37,6 +37,14 @@ describe('an environment', () => {
     });
     expect(childEnvironment({}, 'm', ours)).toEqual({ HOLDFAST_PROCESS: 'm' });
     expect(newMarker()).not.toBe(newMarker());
+  });
+
+  test('has secrets in what is called so, and in what it hands on by a name that says so', () => {
+    const ours = { PATH: '/usr/local/bin', OPENAI_API_KEY: 'sk-canary', GH_TOKEN: 'gh-canary', TOKEN_URL: 'short' };
+    const passEnv = [...Object.keys(ours), 'NOT_SET_PASSWORD', 'KEYBOARD'];
+    const all = secretValues({ passEnv, secretEnv: { X: 'x-canary' } }, { ...ours, KEYBOARD: 'qwertz-layout' });
+    expect(all).toEqual(['x-canary', 'sk-canary', 'gh-canary']);
+    expect(secretValues({}, ours)).toEqual([]);
   });
 });
 

@@ -4,6 +4,7 @@ import { HoldfastError } from '../../protocol/errors.js';
 import type { Json } from '../../protocol/json.js';
 import { HandedOver } from '../../providers/provider.js';
 import { type RemoteOptions, remoteProvider } from '../../providers/remote/remote.js';
+import { conversationReply, read } from '../../providers/remote/wire.js';
 import { eventually } from '../support/provider-context.js';
 import { Attempt, type AttemptOptions } from '../support/scripted-context.js';
 import { answer, SmallServer } from './remote-server.js';
@@ -290,13 +291,18 @@ describe('events that our log cannot hold as they are', () => {
     server.push('provider.event', { name: 'no proper name' });
     server.push('of.the.future', { what: 'ever' });
     server.push('artifact.created', { id: 'not:an id', name: 'a', mediaType: 'x/y', uri: 'x:1', metadata: { k: 1 } });
+    server.push('artifact.created', { id: 'b', name: 'b'.repeat(501), mediaType: 'x/y' });
+    server.push('artifact.created', { id: 'c', name: 'c', mediaType: 'x/y', metadata: { k: 'x'.repeat(9_000) } });
     server.push('run.completed', {});
     const one = attempt();
     await one.result;
+    const artifact = { name: 'remote.event_dropped', event: 'artifact.created' };
     expect(one.all('native').slice(1)).toEqual([
       { name: 'remote.runtime.recovered', attempt: 2, resumedFrom: 7 },
       { name: 'remote.event_dropped', sequence: 2, event: 'x.large', why: expect.stringMatching(/takes \d+ bytes/) },
       { name: 'remote.event_dropped', sequence: 3, event: 'no proper name', why: 'it has no proper name' },
+      { ...artifact, sequence: 6, why: expect.stringMatching(/^name: /) },
+      { ...artifact, sequence: 7, why: expect.stringMatching(/metadata takes \d+ bytes/) },
     ]);
     expect(one.all('artifact')).toMatchObject([{ id: expect.stringMatching(/^art_/), name: 'a', metadata: { k: 1 } }]);
   });
@@ -340,6 +346,12 @@ describe('stopping', () => {
     server.push('run.cancelled', { reason: 'an operator', confirmation: 'cooperative' });
     await expect(one.result).rejects.toThrow('the remote execution was cancelled at the other end: an operator');
   });
+});
+
+test('an id that would lead to another path is none', () => {
+  for (const id of ['.', '..', 'a/b', 'a%2Fb', ''])
+    expect(() => read(conversationReply, { id }, 'it')).toThrow(/not what the contract says/);
+  expect(read(conversationReply, { id: '...a' }, 'it')).toEqual({ id: '...a' });
 });
 
 test('what is wrong with the configuration is said at once', () => {

@@ -352,6 +352,37 @@ describe('a git workspace', () => {
     expect(it.remote.git('show', 'agents/conv_a:README.md')).toBe('one\ntwo\nthree\n');
   });
 
+  test('reads no other configuration in the place of ours, also when it pushes', async () => {
+    const proof = join(scratchFolder(), 'proof');
+    const it = over({ pushBranch: 'agents/' });
+    const { error } = await it.turn(`
+      printf '#!/bin/sh\\ntouch ${proof}\\ncat\\n' > ../evil; chmod +x ../evil; evil=$(cd ..; pwd)/evil
+      cp -r ../repo.git ../other
+      for key in filter.evil.clean core.sshCommand credential.helper; do git config -f ../other/config $key $evil; done
+      cp ../other/config ../repo.git/config.worktree
+      (cd ../other; pwd) > ../repo.git/commondir
+      echo '* filter=evil' > .gitattributes; echo two >> README.md
+    `);
+    expect(error).toBeUndefined();
+    expect(existsSync(proof)).toBe(false);
+    expect(it.remote.git('show', 'agents/conv_a:README.md')).toBe('one\ntwo\n');
+  });
+
+  test.each(['objects', 'refs', 'objects/info'])(
+    'writes nothing where a link in the place of our %s leads',
+    async (part) => {
+      const outside = scratchFolder();
+      const it = over();
+      const { error } = await it.turn(
+        `cp -r ../repo.git/${part}/. ${outside}; rm -rf ../repo.git/${part}; ln -s ${outside} ../repo.git/${part}
+       find ${outside} | sort > before; echo two >> README.md`,
+      );
+      expect(error).toMatchObject({ code: 'PROVIDER_ERROR', message: expect.stringContaining('replaced by a link') });
+      const found = execFileSync('find', [outside], { encoding: 'utf8' }).trim().split('\n').sort();
+      expect(found).toEqual(readFileSync(join(it.files(), 'before'), 'utf8').trim().split('\n').sort());
+    },
+  );
+
   test('follows no link: what it leads to is in no patch', async () => {
     const outside = scratchFolder();
     writeFileSync(join(outside, 'secret'), 'not yours');
