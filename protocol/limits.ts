@@ -24,7 +24,7 @@ export const MAX_ACTIONS = 1000;
 export const MAX_RESPONSE_BYTES = 64 * KIB;
 /** One journal entry, and what of the journal may travel from run to run. */
 export const MAX_JOURNAL_ENTRY_BYTES = 256 * KIB;
-export const MAX_CARRIED_JOURNAL_BYTES = 192 * KIB;
+export const MAX_CARRIED_JOURNAL_BYTES = 128 * KIB;
 /** One batch of a host, in one signal: with its envelope below the size from which the SDK warns. */
 export const MAX_BATCH_BYTES = 480 * KIB;
 /** Of a cause that is put on record: an error's message, a cancel's reason (UTF-16 units). */
