@@ -198,7 +198,7 @@ class Life {
       if (result !== undefined || ending !== undefined || host?.suspended) break;
       const why = outcome.kind === 'suspect' ? outcome.why : outcome.message;
       if (host === undefined || asked) {
-        const untaken = host === undefined && outcome.kind === 'suspect' && !outcome.held;
+        const untaken = host === undefined && outcome.kind === 'suspect' && outcome.host === 'untaken';
         const message = untaken
           ? `no worker that took it showed a sign of life (${why})`
           : `the provider's host is gone (${why})`;
@@ -209,7 +209,7 @@ class Life {
       const from = Date.now();
       outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool, leaseMs);
       // A host that took it and fell silent later (the server was away once more) is suspected anew, not lost.
-      asked = !(outcome.kind === 'suspect' && outcome.held);
+      asked = !(outcome.kind === 'suspect' && outcome.host === 'held');
       const spoke = this.log.state.host?.lastBatch !== host.lastBatch;
       silences = spoke || Date.now() - from > SOUND_TIMEOUTS * heartbeatTimeoutMs ? 0 : silences + 1;
       if (asked || silences < MAX_SILENCES) continue;
