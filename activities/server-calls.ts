@@ -11,7 +11,7 @@ const SIGNAL_DEADLINE_MS = 5_000;
 const RETRY_MIN_MS = 50;
 const RETRY_MAX_MS = 1_000;
 
-/** What each heartbeat carries: it shows that a host had the activity (see `held` in workflows/attempt.ts). */
+/** What each heartbeat carries: it shows that a host had the activity (see `AttemptOutcome` in workflows/attempt.ts). */
 export const ALIVE = 'alive';
 const ALIVE_PAYLOAD: Payload = defaultPayloadConverter.toPayload(ALIVE);
 

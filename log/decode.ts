@@ -22,13 +22,14 @@ export function decoder(codecs: readonly PayloadCodec[] = []): Decode {
 /** Waits before a codec that threw is asked again for the same payload, in milliseconds. */
 const ASK_AGAIN_MS = [50, 250];
 /**
- * It is waited for during the first 2 s of a trouble in which that never helped, and a trouble is a new one after 10 s: what can never be decoded
- * (there may be a thousand in a history) must not make a workflow task or a page late.
+ * A codec that fails is waited for during so long, counted from its first failure. What can never be decoded (there may be
+ * a thousand in a history) must not make a workflow task or a page late. A failure after `NEW_TROUBLE_MS` counts as a first
+ * one again, and so does one after a wait that helped.
  */
 const PATIENCE_MS = 2_000;
 const NEW_TROUBLE_MS = 10_000;
 
-/** When each codec began to fail without end. */
+/** When each codec had its first failure. */
 const troubles = new WeakMap<PayloadCodec, number>();
 
 function isWaitedFor(codec: PayloadCodec): boolean {

@@ -24,11 +24,14 @@ export const MAX_ACTIONS = 1000;
 export const MAX_RESPONSE_BYTES = 64 * KIB;
 /** One journal entry, and what of the journal may travel from run to run. */
 export const MAX_JOURNAL_ENTRY_BYTES = 256 * KIB;
-export const MAX_CARRIED_JOURNAL_BYTES = 192 * KIB;
+export const MAX_CARRIED_JOURNAL_BYTES = 128 * KIB;
 /** One batch of a host, in one signal: with its envelope below the size from which the SDK warns. */
 export const MAX_BATCH_BYTES = 480 * KIB;
 /** Of a cause that is put on record: an error's message, a cancel's reason (UTF-16 units). */
 export const MAX_MESSAGE_LENGTH = 4096;
+/** One provider as a worker announces it, with the schema of its configuration; and all of the catalog, in one memo. */
+export const MAX_MANIFEST_BYTES = 128 * KIB;
+export const MAX_CATALOG_BYTES = 1536 * KIB;
 /** One page of the `events` query. */
 export const MAX_PAGE_BYTES = 1024 * KIB;
 /** A native session reference. */

@@ -7,7 +7,7 @@
  * while it is suspended; one that was terminated is found to be *gone*.
  */
 import { type Json, jsonBytes, tailWithin } from './json.js';
-import { KIB } from './limits.js';
+import { KIB, MAX_SESSION_BYTES } from './limits.js';
 
 /** One finished turn, for providers whose continuity is emulated. */
 export interface TranscriptTurn {
@@ -68,6 +68,9 @@ export const MAX_TRANSCRIPT_TURNS = 50;
 export const MAX_TRANSCRIPT_BYTES = 64 * KIB;
 /** Of one turn. A longer input is left out, a longer output keeps its end: turns are never cut in the middle. */
 export const MAX_TURN_BYTES = 16 * KIB;
+
+/** What comes with a turn is carried from run to run: a transcript and a session reference, in what they are wrapped in. */
+export const MAX_TURN_SIGNAL_BYTES = MAX_TRANSCRIPT_BYTES + MAX_SESSION_BYTES + KIB;
 
 export const NO_TURNS: TurnsState = { waiting: [], sessions: {}, transcript: [], turns: 0, closed: false };
 

@@ -24,38 +24,63 @@ const NUMBERS: readonly string[] = Object.freeze([
 /** So many schemas are looked at for one value, through references and alternatives. */
 const MAX_STEPS = 20_000;
 const MAX_NESTING = 300;
-/** A pattern is matched against text of at most so many characters: with three quantifiers that takes milliseconds. */
+/**
+ * So much may be looked at for one value, in characters or entries of lists. It takes some tenths of a second: a workflow
+ * task has to be done within two, and every reader does the same once more.
+ */
+const MAX_WORK = 5_000_000;
+/** A pattern is matched against text of at most so many characters. */
 const MAX_PATTERN_TEXT = 256;
 const MAX_QUANTIFIERS = 3;
 const MAX_PATTERN_LENGTH = 500;
+/** A step of a match is so much cheaper than to look at a character here. */
+const MATCHES_PER_CHARACTER = 10;
 
 /** Why `schema` cannot be asked with, or undefined when every keyword in it is taken. */
 export function valueSchemaProblem(schema: Json): string | undefined {
-  return problemAt(schema, schema, 'valueSchema');
+  const document: Document = { root: schema, schemas: new Set(), references: [] };
+  const problem = problemAt(schema, document, 'valueSchema');
+  if (problem !== undefined) return problem;
+  // A reference to what is no schema here (a `default`, say) would bring in what nobody has looked at.
+  const lost = document.references.find(({ to }) => {
+    const found = resolve(schema, to);
+    return typeof found !== 'boolean' && !(isObject(found) && document.schemas.has(found));
+  });
+  return lost === undefined ? undefined : `${lost.where}: must point into this schema, like "#/$defs/name"`;
 }
 
 /** Why `value` does not fit, as "path: reason", or undefined when it does. `schema` has no problem of its own. */
 export function valueProblem(schema: Json, value: Json): string | undefined {
   const fit = new Fit(schema);
-  return fit.problem(schema, value, 'value');
+  const problem = fit.problem(schema, value, 'value');
+  // What was not looked at to the end fits nothing, also not by way of a `not`.
+  return fit.exhausted ? 'value: takes too long to be checked' : problem;
 }
 
-function problemAt(schema: Json | undefined, root: Json, at: string): string | undefined {
+interface Document {
+  readonly root: Json;
+  /** Every schema in it whose keywords were looked at. */
+  readonly schemas: Set<JsonObject>;
+  readonly references: { readonly to: string; readonly where: string }[];
+}
+
+function problemAt(schema: Json | undefined, document: Document, at: string): string | undefined {
   if (typeof schema === 'boolean') return undefined;
   if (!isObject(schema)) return `${at}: must be a JSON Schema`;
+  document.schemas.add(schema);
   for (const [keyword, given] of Object.entries(schema)) {
     const where = `${at}.${keyword}`;
-    const problem = keywordProblem(keyword, given, root, where);
+    const problem = keywordProblem(keyword, given, document, where);
     if (problem !== undefined) return problem;
   }
   return undefined;
 }
 
-function keywordProblem(keyword: string, given: Json, root: Json, where: string): string | undefined {
-  if (SUBSCHEMAS.includes(keyword)) return problemAt(given, root, where);
+function keywordProblem(keyword: string, given: Json, document: Document, where: string): string | undefined {
+  if (SUBSCHEMAS.includes(keyword)) return problemAt(given, document, where);
   if (LISTS.includes(keyword)) {
     if (!Array.isArray(given) || given.length === 0) return `${where}: must be a list of schemas`;
-    return firstOf(given.map((each, i) => () => problemAt(each, root, `${where}[${i}]`)));
+    return firstOf(given.map((each, i) => () => problemAt(each, document, `${where}[${i}]`)));
   }
   if (MAPS.includes(keyword)) {
     if (!isObject(given)) return `${where}: must be an object of schemas`;
@@ -63,7 +88,7 @@ function keywordProblem(keyword: string, given: Json, root: Json, where: string)
       Object.entries(given).map(
         ([name, each]) =>
           () =>
-            problemAt(each, root, `${where}.${name}`),
+            problemAt(each, document, `${where}.${name}`),
       ),
     );
   }
@@ -90,9 +115,9 @@ function keywordProblem(keyword: string, given: Json, root: Json, where: string)
     case 'pattern':
       return patternProblem(given, where);
     case '$ref':
-      return typeof given === 'string' && isSchema(resolve(root, given))
-        ? undefined
-        : `${where}: must point into this schema, like "#/$defs/name"`;
+      if (typeof given !== 'string') return `${where}: must point into this schema, like "#/$defs/name"`;
+      document.references.push({ to: given, where });
+      return undefined;
     default:
       return DESCRIBES.includes(keyword) || keyword.startsWith('x-')
         ? undefined
@@ -104,10 +129,7 @@ function keywordProblem(keyword: string, given: Json, root: Json, where: string)
 function patternProblem(given: Json, where: string): string | undefined {
   if (typeof given !== 'string' || given.length > MAX_PATTERN_LENGTH)
     return `${where}: must be a text of at most ${MAX_PATTERN_LENGTH} characters`;
-  // Classes and escapes stand for one character each.
-  const plain = given.replace(/\\./gu, 'e').replace(/\[[^\]]*\]/gu, 'c');
-  const quantifiers = plain.match(/[*+?{]/gu)?.length ?? 0;
-  if (/[()|]/u.test(plain) || /\\[1-9k]/u.test(given) || quantifiers > MAX_QUANTIFIERS)
+  if (/[()|]/u.test(plainOf(given)) || /\\[1-9k]/u.test(given) || quantifiersOf(given) > MAX_QUANTIFIERS)
     return `${where}: a pattern has no groups, no "|" and at most ${MAX_QUANTIFIERS} quantifiers; check it in the provider`;
   try {
     // Only a match compiles it.
@@ -116,6 +138,21 @@ function patternProblem(given: Json, where: string): string | undefined {
   } catch {
     return `${where}: not a regular expression`;
   }
+}
+
+/** Classes and escapes stand for one character each. */
+function plainOf(pattern: string): string {
+  return pattern.replace(/\\./gu, 'e').replace(/\[[^\]]*\]/gu, 'c');
+}
+
+function quantifiersOf(pattern: string): number {
+  return plainOf(pattern).match(/[*+?{]/gu)?.length ?? 0;
+}
+
+/** What a match may cost: each quantifier may try every length, and all of that from every place in the text. */
+function matchWork(pattern: string, text: string): number {
+  const tries = quantifiersOf(pattern) + (pattern.startsWith('^') ? 0 : 1);
+  return pattern.length + (text.length + 1) ** tries / MATCHES_PER_CHARACTER;
 }
 
 function firstOf(checks: readonly (() => string | undefined)[]): string | undefined {
@@ -127,19 +164,34 @@ function firstOf(checks: readonly (() => string | undefined)[]): string | undefi
 }
 
 class Fit {
+  /** It took too long: whatever it said since counts for nothing. */
+  exhausted = false;
   private steps = 0;
   private nesting = 0;
+  private work = 0;
+  /** Each object and list is written out once, however often it is compared. */
+  private readonly texts = new Map<object, string>();
 
   constructor(private readonly root: Json) {}
 
   problem(schema: Json | undefined, value: Json, at: string): string | undefined {
     this.steps += 1;
     // A reference to itself would never end.
-    if (this.steps > MAX_STEPS || this.nesting > MAX_NESTING) return `${at}: takes too long to be checked`;
+    if (this.steps > MAX_STEPS || this.nesting > MAX_NESTING || !this.afford(1)) return this.tooLong(at);
     this.nesting += 1;
     const problem = this.check(schema, value, at);
     this.nesting -= 1;
     return problem;
+  }
+
+  private afford(work: number): boolean {
+    this.work += work;
+    return !this.exhausted && this.work <= MAX_WORK;
+  }
+
+  private tooLong(at: string): string {
+    this.exhausted = true;
+    return `${at}: takes too long to be checked`;
   }
 
   private check(schema: Json | undefined, value: Json, at: string): string | undefined {
@@ -148,7 +200,7 @@ class Fit {
     return (
       this.general(schema, value, at) ??
       (typeof value === 'number' ? numberProblem(schema, value, at) : undefined) ??
-      (typeof value === 'string' ? textProblem(schema, value, at) : undefined) ??
+      (typeof value === 'string' ? this.text(schema, value, at) : undefined) ??
       (Array.isArray(value) ? this.list(schema, value, at) : undefined) ??
       (isObject(value) ? this.object(schema, value, at) : undefined)
     );
@@ -156,14 +208,16 @@ class Fit {
 
   private general(schema: JsonObject, value: Json, at: string): string | undefined {
     const { type, anyOf, oneOf, allOf, not, $ref } = schema;
-    const types = type === undefined ? undefined : Array.isArray(type) ? type : [type];
-    if (types !== undefined && !types.some((each) => isOfType(value, each)))
-      return `${at}: must be ${types.join(' or ')}`;
-    if (Object.hasOwn(schema, 'const') && !same(value, schema.const ?? null))
-      return `${at}: must be ${brief(schema.const ?? null)}`;
-    if (Array.isArray(schema.enum) && !schema.enum.some((each) => same(value, each)))
-      return `${at}: must be one of ${brief(schema.enum)}`;
+    const types = type === undefined ? [] : Array.isArray(type) ? type : [type];
+    const choices = Array.isArray(schema.enum) ? schema.enum : [];
+    if (!this.afford(types.length + choices.length)) return this.tooLong(at);
+    if (types.length > 0 && !types.some((each) => isOfType(value, each))) return `${at}: must be ${types.join(' or ')}`;
+    if (Object.hasOwn(schema, 'const') && !this.same(value, schema.const ?? null))
+      return `${at}: must be ${this.brief(schema.const ?? null)}`;
+    if (choices.length > 0 && !choices.some((each) => this.same(value, each)))
+      return `${at}: must be one of ${this.brief(choices)}`;
     if (typeof $ref === 'string') {
+      if (!this.afford($ref.length)) return this.tooLong(at);
       const problem = this.problem(resolve(this.root, $ref), value, at);
       if (problem !== undefined) return problem;
     }
@@ -181,11 +235,26 @@ class Fit {
     return undefined;
   }
 
-  private list(schema: JsonObject, value: readonly Json[], at: string): string | undefined {
+  private text(schema: JsonObject, value: string, at: string): string | undefined {
+    const { minLength, maxLength, pattern } = schema;
+    if (minLength !== undefined || maxLength !== undefined) {
+      if (!this.afford(value.length)) return this.tooLong(at);
+      const count = countProblem([...value].length, minLength, maxLength, at, 'characters');
+      if (count !== undefined) return count;
+    }
+    if (typeof pattern !== 'string') return undefined;
+    if (value.length > MAX_PATTERN_TEXT) return `${at}: text with a pattern has at most ${MAX_PATTERN_TEXT} characters`;
+    if (!this.afford(matchWork(pattern, value))) return this.tooLong(at);
+    return new RegExp(pattern, 'u').test(value) ? undefined : `${at}: must match ${clip(pattern, 200)}`;
+  }
+
+  private list(schema: JsonObject, value: Json[], at: string): string | undefined {
     const { minItems, maxItems, uniqueItems, prefixItems, items } = schema;
     const count = countProblem(value.length, minItems, maxItems, at, 'items');
     if (count !== undefined) return count;
-    if (uniqueItems === true && new Set(value.map(canonicalJson)).size < value.length) return `${at}: repeats an item`;
+    if (!this.afford(value.length + (uniqueItems === true ? this.canonical(value).length : 0))) return this.tooLong(at);
+    if (uniqueItems === true && new Set(value.map((each) => this.canonical(each))).size < value.length)
+      return `${at}: repeats an item`;
     const first = Array.isArray(prefixItems) ? prefixItems : [];
     return firstOf(
       value.map((each, i) => () => this.problem(i < first.length ? first[i] : items, each, `${at}[${i}]`)),
@@ -196,20 +265,40 @@ class Fit {
     const { required, additionalProperties, propertyNames } = schema;
     const properties = isObject(schema.properties) ? schema.properties : {};
     const names = Object.keys(value);
+    const needed = Array.isArray(required) ? required : [];
+    if (!this.afford(names.length + needed.length)) return this.tooLong(at);
     const count = countProblem(names.length, schema.minProperties, schema.maxProperties, at, 'properties');
     if (count !== undefined) return count;
-    for (const name of Array.isArray(required) ? required : [])
-      if (!Object.hasOwn(value, String(name))) return `${at}: needs ${brief(name)}`;
+    for (const name of needed) if (!Object.hasOwn(value, String(name))) return `${at}: needs ${this.brief(name)}`;
     for (const name of names) {
       const inside = `${at}.${clip(name, 80)}`;
       const known = Object.hasOwn(properties, name);
-      if (!known && additionalProperties === false) return `${at}: has no ${brief(name)}`;
+      if (!known && additionalProperties === false) return `${at}: has no ${this.brief(name)}`;
       const problem =
         this.problem(propertyNames, name, inside) ??
         this.problem(known ? properties[name] : additionalProperties, value[name] ?? null, inside);
       if (problem !== undefined) return problem;
     }
     return undefined;
+  }
+
+  private same(a: Json, b: Json): boolean {
+    if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+    return this.canonical(a) === this.canonical(b);
+  }
+
+  private canonical(value: Json): string {
+    if (typeof value !== 'object' || value === null) return canonicalJson(value);
+    let text = this.texts.get(value);
+    if (text === undefined) {
+      text = canonicalJson(value);
+      this.texts.set(value, text);
+    }
+    return text;
+  }
+
+  private brief(value: Json): string {
+    return clip(typeof value === 'string' ? JSON.stringify(value.slice(0, 200)) : this.canonical(value), 200);
   }
 }
 
@@ -224,14 +313,6 @@ function numberProblem(schema: JsonObject, value: number, at: string): string | 
   if (typeof multipleOf !== 'number') return undefined;
   const times = value / multipleOf;
   return Math.abs(times - Math.round(times)) > 1e-9 ? `${at}: must be a multiple of ${multipleOf}` : undefined;
-}
-
-function textProblem(schema: JsonObject, value: string, at: string): string | undefined {
-  const { minLength, maxLength, pattern } = schema;
-  const count = countProblem([...value].length, minLength, maxLength, at, 'characters');
-  if (count !== undefined || typeof pattern !== 'string') return count;
-  if (value.length > MAX_PATTERN_TEXT) return `${at}: text with a pattern has at most ${MAX_PATTERN_TEXT} characters`;
-  return new RegExp(pattern, 'u').test(value) ? undefined : `${at}: must match ${clip(pattern, 200)}`;
 }
 
 function countProblem(
@@ -272,22 +353,10 @@ function resolve(root: Json, reference: string): Json | undefined {
   return found;
 }
 
-function isSchema(value: Json | undefined): boolean {
-  return typeof value === 'boolean' || isObject(value);
-}
-
 function isCount(value: Json): boolean {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 }
 
 function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function same(a: Json, b: Json): boolean {
-  return canonicalJson(a) === canonicalJson(b);
-}
-
-function brief(value: Json): string {
-  return clip(JSON.stringify(value), 200);
 }

@@ -88,7 +88,7 @@ export async function announceProviders(client: Client, entries: readonly Catalo
     if (Date.now() > until)
       throw new HoldfastError(
         'RUNTIME_UNAVAILABLE',
-        `the catalog (workflow ${CATALOG_WORKFLOW_ID}) did not take the announcement; is another worker of another version polling the queue ${WORKFLOW_QUEUE}?`,
+        `the catalog (workflow ${CATALOG_WORKFLOW_ID}) did not take the announcement: it is full (see its worker's log), or a worker of another version polls the queue ${WORKFLOW_QUEUE}`,
       );
     await delay(50);
   }

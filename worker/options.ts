@@ -3,7 +3,8 @@ import type { ConnectionOptions } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { z } from 'zod';
 import { HoldfastError } from '../protocol/errors.js';
-import { KIB } from '../protocol/limits.js';
+import { jsonBytes } from '../protocol/json.js';
+import { KIB, MAX_MANIFEST_BYTES } from '../protocol/limits.js';
 import { type ProviderManifest, providerManifestSchema } from '../protocol/manifest.js';
 import type { AnyProvider, RunContext } from '../providers/provider.js';
 import { DEFAULT_POOL_SETTINGS, type PoolSettings } from '../workflows/messages.js';
@@ -92,6 +93,12 @@ export function checkedProviders({
     }
     if (providers.has(manifest.data.id))
       throw new HoldfastError('VALIDATION_ERROR', `two providers have the id ${JSON.stringify(manifest.data.id)}`);
+    const bytes = jsonBytes(publishedManifest(provider));
+    if (bytes > MAX_MANIFEST_BYTES)
+      throw new HoldfastError(
+        'VALIDATION_ERROR',
+        `provider ${JSON.stringify(manifest.data.id)}: its manifest takes ${bytes} bytes with the schema of its configuration; at most ${MAX_MANIFEST_BYTES}`,
+      );
     providers.set(manifest.data.id, provider);
   }
   if (providers.size === 0) throw new HoldfastError('VALIDATION_ERROR', 'a worker needs at least one provider');

@@ -25,8 +25,11 @@ const DELIVER_RETRY_MS = 5_000;
 export type AttemptOutcome =
   | HostOutcome
   | { readonly kind: 'cancelled' }
-  /** `held`: a host had the activity and showed signs of life before it fell silent. */
-  | { readonly kind: 'suspect'; readonly why: string; readonly held: boolean };
+  /**
+   * What is known of the one that had the activity: it showed signs of life before it fell silent (`held`), nothing
+   * (`untaken`), or it ended the activity with an error (`failed`).
+   */
+  | { readonly kind: 'suspect'; readonly why: string; readonly host: 'held' | 'untaken' | 'failed' };
 
 /** Temporal's own retries are off everywhere: attempts are the workflow's. */
 const ONCE = { maximumAttempts: 1 } as const;
@@ -71,9 +74,9 @@ async function outcomeOf(activity: Promise<HostOutcome>): Promise<AttemptOutcome
     if (cause instanceof TimeoutFailure) {
       // Each heartbeat of a host carries something: without it, the task was lost on its way to a host that is gone.
       const held = cause.timeoutType === 'HEARTBEAT' && cause.lastHeartbeatDetails !== undefined;
-      return { kind: 'suspect', why: `no ${cause.timeoutType} in time`, held };
+      return { kind: 'suspect', why: `no ${cause.timeoutType} in time`, host: held ? 'held' : 'untaken' };
     }
-    return { kind: 'suspect', why: cause instanceof Error ? cause.message : String(cause), held: false };
+    return { kind: 'suspect', why: cause instanceof Error ? cause.message : String(cause), host: 'failed' };
   }
 }
 

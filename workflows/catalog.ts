@@ -11,7 +11,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { z } from 'zod';
-import { canonicalJson, type Json } from '../protocol/json.js';
+import { canonicalJson, type Json, jsonBytes } from '../protocol/json.js';
+import { MAX_CATALOG_BYTES } from '../protocol/limits.js';
 import { providerManifestSchema } from '../protocol/manifest.js';
 import { CATALOG_ANNOUNCE, type CatalogEntry, type CatalogStart, DEFAULT_POOL_SETTINGS, MEMO } from './messages.js';
 import { readable } from './readable.js';
@@ -43,6 +44,11 @@ export async function catalog(start: CatalogStart): Promise<void> {
     const known = entries[manifest.id];
     if (known !== undefined && canonicalJson(known as unknown as Json) === canonicalJson(entry as unknown as Json))
       return;
+    // A memo over the server's limit would end this workflow, and with it what every other worker announced.
+    if (jsonBytes({ ...entries, [manifest.id]: entry }) > MAX_CATALOG_BYTES) {
+      log.warn('the catalog is full and dropped an announcement', { provider: manifest.id });
+      return;
+    }
     entries[manifest.id] = entry;
     changed = true;
   });

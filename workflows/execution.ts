@@ -104,8 +104,7 @@ class Life {
       this.presence.show(this.log.state);
       const news = (): boolean => this.learned.length > 0 || this.log.version !== version || this.woken !== woken;
       await condition(() => news() || this.shouldRollOver() || this.isReset());
-      if (this.reset || this.isReset())
-        throw ApplicationFailure.nonRetryable('this run came out of a Reset and runs nothing', 'RESET');
+      this.endIfReset();
       const goesOn = this.learned.length === 0 && this.log.state.ending === undefined;
       if (this.rollover === 'ready' && goesOn) await this.rollOver();
       for (let mark = this.learned.shift(); mark !== undefined; mark = this.learned.shift()) this.enter(mark);
@@ -199,7 +198,7 @@ class Life {
       if (result !== undefined || ending !== undefined || host?.suspended) break;
       const why = outcome.kind === 'suspect' ? outcome.why : outcome.message;
       if (host === undefined || asked) {
-        const untaken = host === undefined && outcome.kind === 'suspect' && !outcome.held;
+        const untaken = host === undefined && outcome.kind === 'suspect' && outcome.host === 'untaken';
         const message = untaken
           ? `no worker that took it showed a sign of life (${why})`
           : `the provider's host is gone (${why})`;
@@ -210,7 +209,7 @@ class Life {
       const from = Date.now();
       outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool, leaseMs);
       // A host that took it and fell silent later (the server was away once more) is suspected anew, not lost.
-      asked = !(outcome.kind === 'suspect' && outcome.held);
+      asked = !(outcome.kind === 'suspect' && outcome.host === 'held');
       const spoke = this.log.state.host?.lastBatch !== host.lastBatch;
       silences = spoke || Date.now() - from > SOUND_TIMEOUTS * heartbeatTimeoutMs ? 0 : silences + 1;
       if (asked || silences < MAX_SILENCES) continue;
@@ -326,6 +325,12 @@ class Life {
     return runId !== originalExecutionRunId && !unsafe.isReplaying;
   }
 
+  /** Such a run ends as Failed wherever it stands: before it acts, hands anything on, or says how it ended. */
+  private endIfReset(): void {
+    if (this.reset || this.isReset())
+      throw ApplicationFailure.nonRetryable('this run came out of a Reset and runs nothing', 'RESET');
+  }
+
   private get createdAt(): string {
     return this.start.createdAt ?? workflowInfo().startTime.toISOString();
   }
@@ -343,6 +348,8 @@ class Life {
     if (Object.keys(this.log.state.actions).some((id) => !Object.hasOwn(check.times.actions, id)))
       check = await this.checkFold();
     this.rollover = 'no';
+    // The next run would not know.
+    this.endIfReset();
     const { state } = this.log;
     // Temporal's own cancel request does not pass to the next run, so nothing that is ending rolls over.
     if (this.learned.length > 0 || state.ending !== undefined || state.result !== undefined) return;
@@ -388,6 +395,7 @@ class Life {
   /** The closed status tells the truth: Completed, Failed or Canceled. */
   private async finish(): Promise<ExecutionResult> {
     const { result } = this.log.state;
+    this.endIfReset();
     await releaseTurn(this.log.state);
     // The end is in the log already. The activity returns at once; if its host died, its heartbeat timeout ends it. Of
     // a host that cannot be reached and yet lives, closing the workflow is what tells it to stop.
@@ -400,6 +408,7 @@ class Life {
       await core.requestCancel();
       await condition(() => this.cancelRequested);
     }
+    this.endIfReset();
     this.log.close();
     if (result === undefined || 'finalOutput' in result)
       return { state: 'succeeded', finalOutput: result?.finalOutput ?? '' };

@@ -112,6 +112,7 @@ function lose(draft: Draft, { message: cause, orderly, untaken }: Extract<Settle
     return giveUp(` (given up after ${recoveries.total} recoveries)`);
   draft.state.recoveries = { total, sinceEntry };
   if (untaken) draft.state.untaken = inARow;
+  else delete draft.state.untaken;
   if (host?.started) draft.state.recovering = true;
   draft.state.attemptLost = true;
   delete draft.state.host;

@@ -8,7 +8,7 @@ import { nativeNameProblem } from '../event.js';
 import { clip, jsonBytes, tailWithin } from '../json.js';
 import { isTerminal } from '../lifecycle.js';
 import { MAX_ACTIONS, MAX_ARTIFACTS, MAX_MESSAGE_LENGTH, MAX_TEXT_BYTES } from '../limits.js';
-import { MAX_TRANSCRIPT_BYTES } from '../turns.js';
+import { MAX_TURN_SIGNAL_BYTES } from '../turns.js';
 import { boundHeld, judge } from './answers.js';
 import { Draft, unchanged } from './draft.js';
 import { EMPTY_HEAD } from './head.js';
@@ -95,7 +95,7 @@ export function reduce(state: LogState, input: LogInput): Step {
 
 function takeTurn(state: LogState, turn: Turn): Step {
   const over = isTerminal(state.state) || state.ending !== undefined;
-  if (over || state.request.needsTurn !== true || state.hasTurn || jsonBytes(turn) > 2 * MAX_TRANSCRIPT_BYTES)
+  if (over || state.request.needsTurn !== true || state.hasTurn || jsonBytes(turn) > MAX_TURN_SIGNAL_BYTES)
     return unchanged(state);
   const draft = new Draft(state);
   draft.state.hasTurn = true;

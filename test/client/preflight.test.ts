@@ -412,7 +412,9 @@ describe('every failure is a HoldfastError', () => {
   it('of a worker that cannot be', async () => {
     const { address } = cluster.server;
     const dataConverter = { payloadConverterPath: 'x' };
-    for (const options of [{ providers: [] }, { providers: [scriptedProvider()], dataConverter }])
+    const scripted = scriptedProvider();
+    const wordy = { ...scripted, manifest: { ...scripted.manifest, metadata: { about: 'x'.repeat(128 * 1024) } } };
+    for (const options of [{ providers: [] }, { providers: [scripted], dataConverter }, { providers: [wordy] }])
       expect(await codeOf(createWorker({ address, ...options }))).toBe('VALIDATION_ERROR');
   });
 

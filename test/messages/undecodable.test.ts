@@ -137,6 +137,21 @@ describe('a message that nobody can decode is dropped', () => {
     expect(providers).toContainEqual(manifest);
     await goesOn(await waiting());
   });
+
+  it('and so is what would make the catalog too large for a memo: all that is in it stays', async () => {
+    const { manifest } = scriptedProvider({ id: 'wordy' });
+    for (let i = 0; i < 20; i++) {
+      const large = { ...manifest, id: `wordy-${i}`, metadata: { about: 'x'.repeat(120 * 1024) } };
+      await raw.signal(CATALOG_WORKFLOW_ID, CATALOG_ANNOUNCE, [json({ manifest: large, taskQueue: 'q' })]);
+    }
+    const known = async () => (await cluster.client.describeRuntime()).providers.map((provider) => provider.id);
+    await expect.poll(known, { timeout: 15_000 }).toContain('wordy-11');
+    const status = await cluster.temporal.workflow.getHandle(CATALOG_WORKFLOW_ID).describe();
+    expect(status.status.name).toBe('RUNNING');
+    expect(await known()).toContain('scripted');
+    expect(await known()).not.toContain('wordy-19');
+    await goesOn(await waiting());
+  });
 });
 
 describe('a message that can be decoded and means nothing', () => {

@@ -160,6 +160,35 @@ describe('a Reset execution', () => {
     cluster.started.splice(cluster.started.indexOf(id), 1);
   });
 
+  it('that was about to roll over closes as Failed with RESET, and does not roll over', async () => {
+    const { id } = await cluster.run([{ say: 'abcdefgh', chunk: 1, everyMs: 200 }, { approve: { title: 'ok?' } }]);
+    await cluster.action(id);
+    const before = await cluster.handle(id).describe();
+    const firstRun = before.raw.workflowExecutionInfo?.firstRunId ?? '';
+    expect(firstRun).not.toBe(before.runId);
+    // The last task of a run that was continued as new is the one that decided so.
+    await resetRun(id, firstRun, 'last');
+    expect(await statusOf(id)).toBe('FAILED');
+    await expect(cluster.handle(id).result()).rejects.toMatchObject({ cause: { type: 'RESET' } });
+    expect((await cluster.client.getExecution(id)).error?.code).toBe('TERMINATED');
+    const events = await cluster.log(id);
+    expect(events.map((event) => event.sequence)).toEqual(events.map((_, i) => i + 1));
+    cluster.started.splice(cluster.started.indexOf(id), 1);
+  });
+
+  it('that had ended closes as Failed with RESET, and its log stays what it was', async () => {
+    const { id } = await cluster.run([{ say: 'all of it' }]);
+    const events = await cluster.log(id);
+    expect(await statusOf(id)).toBe('COMPLETED');
+    const { runId } = await cluster.handle(id).describe();
+    await resetRun(id, runId, 'last');
+    expect(await statusOf(id)).toBe('FAILED');
+    await expect(cluster.handle(id).result()).rejects.toMatchObject({ cause: { type: 'RESET' } });
+    expect((await cluster.client.listEvents(id)).events).toEqual(events);
+    expect((await cluster.client.getExecution(id)).finalOutput).toBe('all of it');
+    cluster.started.splice(cluster.started.indexOf(id), 1);
+  });
+
   it('adds nothing to the log, runs no provider, and closes as Failed with RESET', async () => {
     const { id } = await cluster.run([{ say: 'abc', chunk: 1, everyMs: 20 }, { approve: { title: 'ok?' } }]);
     await cluster.action(id);

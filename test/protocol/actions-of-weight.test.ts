@@ -213,8 +213,45 @@ describe("the schema of an input's value", () => {
     [{ pattern: 'a?a?a?a?' }, /at most 3/],
     [{ pattern: '[' }, /not a regular expression/],
     [{ multipleOf: 0 }, /must be a number/],
+    // What a reference brings in is a schema that was looked at, or it would be one with any keyword and pattern.
+    [{ $ref: '#/default', default: { pattern: '(a+)+$' } }, /point into this schema/],
+    [{ properties: { a: { $ref: '#/const' } }, const: { pattern: '(' } }, /point into this schema/],
+    [{ $ref: '#/properties', properties: { a: {} } }, /point into this schema/],
+    [{ $ref: 1 }, /point into this schema/],
   ])('%j is not taken', (schema, problem) => {
     expect(valueSchemaProblem(schema)).toMatch(problem);
+  });
+
+  const many = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
+  it.each<[string, Json, Json]>([
+    ['a pattern that may begin anywhere', { pattern: 'a*a*a*x' }, 'a'.repeat(256)],
+    [
+      'a pattern for each of many texts',
+      { items: { pattern: '^a*a*a*x' } },
+      [...many(200, () => 'a'), 'a'.repeat(256)],
+    ],
+    ['alternatives with a pattern each', { anyOf: many(1_500, (i) => ({ pattern: `^a*a*a*${i}` })) }, 'a'.repeat(256)],
+    ['a choice for each of many items', { items: { enum: many(9_000, String) } }, many(9_000, () => 'x')],
+    ['a list against many lists', { anyOf: many(3_000, (i) => ({ enum: [[i]] })) }, many(9_000, Number)],
+    ['long texts', { allOf: many(3_000, () => ({ minLength: 1 })) }, 'x'.repeat(60_000)],
+    [
+      'many names',
+      { anyOf: many(3_000, () => ({ maxProperties: 1 })) },
+      Object.fromEntries(many(8_000, (i) => [i, 1])),
+    ],
+    ['repeated items', { allOf: many(2_000, () => ({ uniqueItems: true })) }, many(9_000, Number)],
+  ])('is checked in a moment, or not at all: %s', (_, schema, value) => {
+    expect(valueSchemaProblem(schema)).toBeUndefined();
+    const began = performance.now();
+    valueProblem(schema, value);
+    // Unbounded, each takes many times as long; a workflow task has 2 s before the SDK takes it for stuck.
+    expect(performance.now() - began).toBeLessThan(1_500);
+  });
+
+  it('refuses what it did not look at to the end, also when that is under a "not"', () => {
+    const schema: Json = { not: { allOf: [{ $ref: '#/$defs/loop' }] }, $defs: { loop: { $ref: '#/$defs/loop' } } };
+    expect(valueSchemaProblem(schema)).toBeUndefined();
+    expect(valueProblem(schema, 1)).toBe('value: takes too long to be checked');
   });
 
   it('of any kind never makes the check throw or hang', () => {

@@ -21,6 +21,7 @@ import { reduce } from '../../protocol/log/reduce.js';
 import { type Closing, seal } from '../../protocol/log/seal.js';
 import type { LogState } from '../../protocol/log/state.js';
 import { unsupportedOf } from '../../protocol/manifest.js';
+import { MAX_TRANSCRIPT_BYTES } from '../../protocol/turns.js';
 import { checked } from './checked.js';
 import { actionRequest, artifact, Log } from './log-driver.js';
 import { checkShape, type History, history, junk, type Moment } from './random-history.js';
@@ -314,8 +315,15 @@ describe('the size of the state', () => {
   it('stays below what one payload may hold, with everything at its bound at once', () => {
     const state = atItsBounds();
     const sizes = Object.fromEntries(Object.entries(state).map(([key, value]) => [key, jsonBytes(value)]));
-    // The segments of the runs before travel beside it.
-    expect(jsonBytes(state), JSON.stringify(sizes)).toBeLessThan(LIMIT - 128 * KIB);
+    const at = new Date().toISOString();
+    const times = { createdAt: at, updatedAt: at, startedAt: at, endedAt: at };
+    const carry = {
+      state,
+      times: { ...times, actions: Object.fromEntries(Object.keys(state.actions).map((id) => [id, at])) },
+    };
+    // The segments of the runs before travel beside it: 100 bytes each.
+    expect(jsonBytes(carry), JSON.stringify(sizes)).toBeLessThan(LIMIT - 64 * KIB);
+    expect(jsonBytes(state.transcript)).toBeGreaterThan(MAX_TRANSCRIPT_BYTES - KIB);
     expect(state.open).toBeDefined();
     expect(Object.keys(state.actions)).toHaveLength(MAX_ACTIONS - 1);
     expect(state.artifacts).toHaveLength(MAX_ARTIFACTS);
@@ -344,7 +352,10 @@ function atItsBounds(): LogState {
     config: { script: filled(MAX_CONFIG_BYTES) },
     metadata: { note: filled(16 * KIB) },
     requiredCapabilities: Array.from({ length: 100 }, (_, i) => `own.${i}-`.padEnd(100, 'c')),
+    needsTurn: true,
   });
+  const turn = (i: number) => ({ executionId: id('exec', i, 31), input: filled(16 * KIB), output: filled(16 * KIB) });
+  log.signal('turn', { session: filled(MAX_SESSION_BYTES), transcript: [turn(0), turn(1)] });
   log.signal('announce', {
     attempt: 1,
     token: 't'.repeat(128),

@@ -155,6 +155,11 @@ describe('the bounds of recovery', () => {
     log.mark({ kind: 'attempt', attempt: log.state.attempt + 1 });
     for (let i = 1; i < MAX_UNTAKEN_ATTEMPTS; i++) miss();
     expect(log.state).toMatchObject({ state: 'running', recoveries: { total: 1 } });
+    // A host took one and said nothing to the log: from there they count anew.
+    log.lose();
+    log.mark({ kind: 'attempt', attempt: log.state.attempt + 1 });
+    for (let i = 1; i < MAX_UNTAKEN_ATTEMPTS; i++) miss();
+    expect(log.state).toMatchObject({ state: 'running', recoveries: { total: 2 } });
     miss();
     expect(log.state).toMatchObject({ state: 'failed', result: { code: 'PROVIDER_LOST' } });
   });

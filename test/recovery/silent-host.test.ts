@@ -1,5 +1,7 @@
-/** Hosts that answer when they are looked for, and fall silent again: bounded, unless they have something to say. */
+/** Hosts that take an attempt and fall silent, or fail it: bounded, unless they have something to say. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { installFaultHook } from '../../activities/fault-points.js';
+import { MAX_RECOVERIES_WITHOUT_PROGRESS } from '../../protocol/limits.js';
 import { PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
 import { announceProviders } from '../../worker/announce.js';
 import { providerQueue } from '../../workflows/messages.js';
@@ -114,5 +116,25 @@ describe('a host that takes every watch and falls silent again', () => {
     const execution = await cluster.client.waitForTerminal(host.id, { timeoutMs: 30_000 });
     expect(execution).toMatchObject({ state: 'succeeded', finalOutput: '0 1 2 3 4 5 6 7 8 9 ' });
     await expect.poll(() => host.ended(), { timeout: 20_000 }).toBe(true);
+  });
+});
+
+describe('a host that fails an attempt before its provider is called', () => {
+  it('had it: that counts, so the execution ends after a few, with what went wrong', { timeout: 60_000 }, async () => {
+    let taken = 0;
+    installFaultHook((point) => {
+      if (point !== 'run.taken') return;
+      taken += 1;
+      throw new Error('its key service is away');
+    });
+    try {
+      const { id } = await cluster.run([{ say: 'never' }]);
+      const ended = await cluster.client.waitForTerminal(id, { timeoutMs: 45_000 });
+      expect(ended).toMatchObject({ state: 'failed', error: { code: 'PROVIDER_LOST' } });
+      expect(ended.error?.message).toContain('its key service is away');
+      expect(taken).toBe(MAX_RECOVERIES_WITHOUT_PROGRESS + 1);
+    } finally {
+      installFaultHook(undefined);
+    }
   });
 });
