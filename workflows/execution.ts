@@ -25,28 +25,21 @@ import {
   type CoreActivities,
   EVENTS_QUERY,
   type EventsPage,
-  type ExecutionMemo,
   type ExecutionResult,
   type ExecutionStart,
   type FoldCheck,
-  MEMO,
-  type Segment,
   WORKFLOW_QUEUE,
 } from './messages.js';
-import { actionMemo, Presence } from './presence.js';
+import { nextRun } from './next-run.js';
+import { Presence } from './presence.js';
 import { readable } from './readable.js';
+import { endOf } from './suspicion.js';
 import { releaseTurn, waitForTurn } from './turn.js';
 
 const core = proxyActivities<CoreActivities>({ taskQueue: WORKFLOW_QUEUE, startToCloseTimeout: '1 minute' });
 
 /** Waits before attempt after attempt is tried again, in milliseconds. */
 const RETRY_MS = [0, 0, 1_000, 5_000, 15_000];
-/**
- * A host that takes `watch` and falls silent again, so many times in a row and with nothing new in its log, is as good
- * as gone. One that spoke for this many heartbeat timeouts starts anew: outages, each by itself, end nothing.
- */
-const MAX_SILENCES = 8;
-const SOUND_TIMEOUTS = 4;
 /** Past this size the host is asked to roll over, whatever it counted itself. */
 const HISTORY_BYTES = 8 * 1024 * 1024;
 
@@ -187,36 +180,11 @@ class Life {
     void this.follow(result);
   }
 
-  /** Sees an attempt to its end. A host that falls silent is suspected, and only then asked whether it is there. */
+  /** Sees an attempt to its end, and learns from it. */
   private async follow(first: Promise<AttemptOutcome>): Promise<void> {
     const { attempt } = this.log.state;
-    let outcome = await first;
-    let asked = false;
-    let silences = 0;
-    while (outcome.kind === 'suspect' || outcome.kind === 'superseded') {
-      const { host, result, ending } = this.log.state;
-      if (result !== undefined || ending !== undefined || host?.suspended) break;
-      const why = outcome.kind === 'suspect' ? outcome.why : outcome.message;
-      if (host === undefined || asked) {
-        const untaken = host === undefined && outcome.kind === 'suspect' && outcome.host === 'untaken';
-        const message = untaken
-          ? `no worker that took it showed a sign of life (${why})`
-          : `the provider's host is gone (${why})`;
-        outcome = { kind: 'settled', result: { how: 'lost', message, ...(untaken && { untaken }) } };
-        break;
-      }
-      const { heartbeatTimeoutMs, leaseMs } = this.start.pool;
-      const from = Date.now();
-      outcome = await watch({ workflowId: this.workflowId, attempt }, host, this.start.pool, leaseMs);
-      // A host that took it and fell silent later (the server was away once more) is suspected anew, not lost.
-      asked = !(outcome.kind === 'suspect' && outcome.host === 'held');
-      const spoke = this.log.state.host?.lastBatch !== host.lastBatch;
-      silences = spoke || Date.now() - from > SOUND_TIMEOUTS * heartbeatTimeoutMs ? 0 : silences + 1;
-      if (asked || silences < MAX_SILENCES) continue;
-      // A host that still acts has until then to be done with its provider.
-      await sleep(leaseMs, { summary: 'its host falls silent again and again' });
-      asked = true;
-    }
+    const ref = { workflowId: this.workflowId, attempt };
+    const outcome = await endOf(first, ref, this.start.pool, () => this.log.state);
     this.holding = undefined;
     // Whoever was asked to roll over is gone; whoever comes next is asked anew.
     if (this.rollover === 'asked') this.rollover = 'no';
@@ -356,31 +324,8 @@ class Life {
     // What came while the check was under way is shown now: the next run takes what it inherits for shown.
     this.presence.show(state);
     this.log.close();
-    const segment: Segment = {
-      runId: this.log.runId,
-      first: this.log.first,
-      last: state.sequence,
-      entries: this.log.entries,
-    };
-    const segments = [...(this.start.carry?.segments ?? []), segment];
-    const { version, identity, taskQueue, pool } = this.start;
-    const action = actionMemo(state);
-    const known = workflowInfo().memo?.[MEMO.execution] as ExecutionMemo | undefined;
-    const memo = {
-      ...workflowInfo().memo,
-      // A list knows only when this run began, so it is told when the first one did.
-      [MEMO.execution]: known === undefined ? undefined : { ...known, createdAt: this.createdAt },
-      [MEMO.mark]: undefined,
-      [MEMO.action]: action,
-    };
-    await makeContinueAsNewFunc<typeof execution>({ memo: withoutUndefined(memo) })({
-      version,
-      identity,
-      taskQueue,
-      pool,
-      createdAt: this.createdAt,
-      carry: { state, segments, times: check.times },
-    });
+    const { memo, start } = nextRun(this.start, this.log, this.createdAt, check.times);
+    await makeContinueAsNewFunc<typeof execution>({ memo })(start);
   }
 
   private async checkFold(): Promise<FoldCheck> {
@@ -415,8 +360,4 @@ class Life {
     if ('code' in result) throw ApplicationFailure.nonRetryable(result.message, result.code);
     throw new CancelledFailure(result.reason ?? 'cancelled');
   }
-}
-
-function withoutUndefined(record: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
 }
