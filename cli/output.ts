@@ -1,5 +1,5 @@
 /** Where a command says things: for people, or with `--json` one JSON value a line on standard output, whole. */
-import { fold, plain } from './text.js';
+import { columnsOf, fold, plain } from './text.js';
 
 /** Control characters that JSON leaves as they are, and a terminal may not: written out, so that no data is lost. */
 const UNSAFE = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
@@ -10,8 +10,7 @@ export class Output {
   /** A line for people, on standard output; with `--json` nothing. What an agent said, behind a bar, never leaves it. */
   say(line: string): void {
     if (this.json) return;
-    const columns = process.stdout.isTTY ? process.stdout.columns : undefined;
-    for (const each of fold(plain(line), columns)) write(process.stdout, each);
+    for (const each of fold(plain(line), columnsOf(process.stdout))) write(process.stdout, each);
   }
 
   /** The same fact twice: as a record for programs, or as lines for people. */

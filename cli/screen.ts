@@ -1,6 +1,6 @@
 /** What a command prints for people: headings and short paragraphs, on standard output. */
 import { styleText } from 'node:util';
-import { fold, plain } from './text.js';
+import { columnsOf, fold, plain } from './text.js';
 
 const WIDTH = 100;
 const INDENT = '   ';
@@ -25,8 +25,9 @@ export class Screen {
 
   /** A line as it is, indented; what an agent said, behind a bar, never leaves it. */
   line(line: string): void {
-    const columns = this.out.isTTY ? this.out.columns - INDENT.length : undefined;
-    for (const each of fold(plain(line), columns)) this.write(`${INDENT}${each}\n`);
+    const columns = columnsOf(this.out);
+    for (const each of fold(plain(line), columns === undefined ? undefined : columns - INDENT.length))
+      this.write(`${INDENT}${each}\n`);
   }
 
   /** A line that must not be missed. */

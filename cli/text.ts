@@ -19,6 +19,11 @@ export function oneLine(text: string, most = 100): string {
   return characters.length <= most ? line : `${characters.slice(0, most - 1).join('')}…`;
 }
 
+/** How wide a line may be; undefined where there is no terminal, or one that does not tell (it says 0). */
+export function columnsOf(out: NodeJS.WriteStream): number | undefined {
+  return out.isTTY && out.columns > 0 ? out.columns : undefined;
+}
+
 const BAR = '│ ';
 
 /**
