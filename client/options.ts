@@ -15,7 +15,10 @@ export interface ClientOptions {
   readonly connection?: Pick<ConnectionOptions, 'tls' | 'apiKey' | 'metadata'>;
   /** Payload codecs and failure converter; the same as the workers'. */
   readonly dataConverter?: DataConverter;
-  /** Executions that are long-polled at once in this process; more are read in turn, every 1–5 s. Default 100. */
+  /**
+   * Executions that are long-polled at once in this process; more are read in turn, every 1–5 s, and 100 a second of all
+   * (so that of 3,000 each is read twice a minute). Default 100.
+   */
   readonly maxLongPolls?: number;
   /** Called when the server refuses a poll for its own limits, with the number of times so far. */
   readonly onThrottled?: (count: number) => void;

@@ -17,6 +17,8 @@ import { type LogReader, startFold } from './reader.js';
  */
 const TURN_MIN_MS = 1_000;
 const TURN_MAX_MS = 5_000;
+/** All together look no more often than so: 3,000 at five seconds each took two thirds of a server from its workers. */
+const LOOKS_PER_SECOND = 100;
 const LOOK_MS = 100;
 const RETRY_MIN_MS = 50;
 const RETRY_MAX_MS = 2_000;
@@ -25,6 +27,8 @@ const MAX_VERDICTS = 1_000;
 export interface FollowerHooks {
   /** The server refused a poll for its own limits (gRPC code 8). */
   throttled(workflowId: string): void;
+  /** How many executions this process follows. */
+  followed(): number;
 }
 
 export class Follower implements Poller {
@@ -112,7 +116,8 @@ export class Follower implements Poller {
       try {
         const waits = !this.caughtUp || this.polls.hold(this);
         if (!waits) {
-          await this.pause(turn * (0.75 + Math.random() / 2));
+          const share = (this.hooks.followed() * 1_000) / LOOKS_PER_SECOND;
+          await this.pause(Math.max(turn, share) * (0.75 + Math.random() / 2));
           turn = Math.min(TURN_MAX_MS, turn * 1.5);
           if (this.stopping.signal.aborted) return;
         }

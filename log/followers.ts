@@ -6,7 +6,7 @@ import { LongPolls } from './long-polls.js';
 import type { LogReader } from './reader.js';
 
 export interface FollowersOptions {
-  /** Executions that are long-polled at once; the others are read in turn, every 1–5 s. */
+  /** Executions that are long-polled at once; the others are read in turn, every 1–5 s, later when they are over 500. */
   readonly maxLongPolls: number;
 }
 
@@ -51,6 +51,7 @@ export class Followers {
       return existing.follower;
     }
     const hooks: FollowerHooks = {
+      followed: () => this.shared.size,
       throttled: (id) => {
         this.throttled += 1;
         this.onThrottled(id, this.throttled);

@@ -191,7 +191,8 @@ class ConversationLife {
   private sendNext(): void {
     const next = this.unsent.shift();
     if (next?.signal === 'cancel') this.send(next.to, 'cancel', { reason: next.reason });
-    else if (next !== undefined) {
+    // One that has given its turn back meanwhile needs none: of many that come and go at once only the last is told.
+    else if (next !== undefined && next.to === this.turns.holder) {
       const { sessions, transcript } = this.turns;
       const session = Object.hasOwn(sessions, next.providerId) ? sessions[next.providerId] : undefined;
       this.send(next.to, 'turn', { ...(session === undefined ? {} : { session }), transcript });

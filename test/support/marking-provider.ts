@@ -58,7 +58,13 @@ export function markingProvider(folder: string, recovery: Recovery): Provider<Ma
           return {};
         }
         mark(ctx, 'beat');
-        await ctx.emit('output.text.delta', { text: 'beat ' });
+        try {
+          await ctx.emit('output.text.delta', { text: 'beat ' });
+        } catch (error) {
+          // Told to stop in the middle of a word.
+          if (ctx.signal.aborted) mark(ctx, 'stop');
+          throw error;
+        }
         await delay(BEAT_MS);
       }
       mark(ctx, 'end');
