@@ -57,7 +57,7 @@ it('a conversation closes itself after its idle days, counted from the last star
   const { id: conversationId } = await client.createConversation({ closeAfterIdleDays: 2 });
   await server.skip(1.5 * DAY_SECONDS * 1000);
   // Of a provider that takes no turns.
-  await suspended({ timeoutSeconds: 60 }, conversationId);
+  await suspended({ timeoutSeconds: 30 * DAY_SECONDS }, conversationId);
   await server.skip(1.5 * DAY_SECONDS * 1000);
   expect((await client.getConversation(conversationId)).closed).toBe(false);
   await server.skip(1 * DAY_SECONDS * 1000);
