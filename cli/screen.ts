@@ -36,8 +36,8 @@ export class Screen {
   }
 
   private styled(style: 'bold' | 'dim' | 'red', text: string): string {
-    const colours = this.out.isTTY && !process.env.NO_COLOR && process.env.TERM !== 'dumb';
-    return colours ? styleText(style, text) : text;
+    // Whether there are colours is for the terminal, `NO_COLOR` and `TERM` to say, which this reads.
+    return styleText(style, text, { stream: this.out });
   }
 
   private write(text: string): void {

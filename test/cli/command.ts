@@ -7,9 +7,12 @@ import { fileURLToPath } from 'node:url';
 import { processesWith } from '../support/processes.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** What a developer's shell may hold and a test must not heed. */
-const FOREIGN =
-  /^(TEMPORAL_|OPENAI_|ANTHROPIC_|npm_lifecycle_event$|HOLDFAST_(?!WORKFLOW_BUNDLE|CACHE_DIR)|NO_COLOR$|FORCE_COLOR$)/;
+/** What a developer's shell, or the machine that tests a change, may hold and a test must not heed. */
+const FOREIGN = [
+  /^(TEMPORAL_|OPENAI_|ANTHROPIC_|npm_lifecycle_event$|HOLDFAST_(?!WORKFLOW_BUNDLE|CACHE_DIR))/,
+  // What terminals and build services set, and libraries choose their colours and animations by.
+  /^(NO_COLOR|FORCE_COLOR|NODE_DISABLE_COLORS|COLORTERM|TERM|TERM_PROGRAM|TMUX|CI|TEAMCITY_VERSION|COLUMNS|LINES)$/,
+];
 
 /** In milliseconds: far more than any of these runs takes. */
 const PATIENCE_MS = 120_000;
@@ -106,7 +109,9 @@ const scratches: string[] = [];
 export function start(args: readonly string[], options: CommandOptions = {}): Running {
   const scratch = mkdtempSync(join(tmpdir(), 'holdfast-test-'));
   scratches.push(scratch);
-  const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !FOREIGN.test(name)));
+  const own = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !FOREIGN.some((each) => each.test(name))),
+  );
   const [program, ...before] = options.command ?? [process.execPath, '--import', 'tsx', join('cli', 'main.ts')];
   const child = spawn(program, [...before, ...args], {
     cwd: options.cwd ?? ROOT,
