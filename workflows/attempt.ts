@@ -26,10 +26,10 @@ export type AttemptOutcome =
   | HostOutcome
   | { readonly kind: 'cancelled' }
   /**
-   * What is known of the one that had the activity: it showed signs of life before it fell silent (`held`), nothing
-   * (`untaken`), or it ended the activity with an error (`failed`).
+   * What is known of the host: it took the activity and showed signs of life before it fell silent (`held`), it took it
+   * and showed none (`unheard`), it did not take it (`untaken`), or it ended it with an error (`failed`).
    */
-  | { readonly kind: 'suspect'; readonly why: string; readonly host: 'held' | 'untaken' | 'failed' };
+  | { readonly kind: 'suspect'; readonly why: string; readonly host: 'held' | 'unheard' | 'untaken' | 'failed' };
 
 /** Temporal's own retries are off everywhere: attempts are the workflow's. */
 const ONCE = { maximumAttempts: 1 } as const;
@@ -72,9 +72,10 @@ async function outcomeOf(activity: Promise<HostOutcome>): Promise<AttemptOutcome
     if (isCancellation(error)) return { kind: 'cancelled' };
     const cause = error instanceof ActivityFailure ? error.cause : error;
     if (cause instanceof TimeoutFailure) {
-      // Each heartbeat of a host carries something: without it, the task was lost on its way to a host that is gone.
-      const held = cause.timeoutType === 'HEARTBEAT' && cause.lastHeartbeatDetails !== undefined;
-      return { kind: 'suspect', why: `no ${cause.timeoutType} in time`, host: held ? 'held' : 'untaken' };
+      // Each heartbeat of a host carries something: without it, the task was lost on its way, or its host with it.
+      const heard = cause.lastHeartbeatDetails === undefined ? 'unheard' : 'held';
+      const host = cause.timeoutType === 'HEARTBEAT' ? heard : 'untaken';
+      return { kind: 'suspect', why: `no ${cause.timeoutType} in time`, host };
     }
     return { kind: 'suspect', why: cause instanceof Error ? cause.message : String(cause), host: 'failed' };
   }

@@ -6,10 +6,12 @@ import type { AttemptRef, PoolSettings } from './messages.js';
 
 /**
  * A host that takes `watch` and falls silent again, so many times in a row and with nothing new in its log, is as good
- * as gone. One that spoke for this many heartbeat timeouts starts anew: outages, each by itself, end nothing.
+ * as gone. One that spoke for this many heartbeat timeouts starts anew.
  */
 const MAX_SILENCES = 8;
 const SOUND_TIMEOUTS = 4;
+/** A timeout that comes later than this after it was due tells of a server that was away, and nothing of the host. */
+const LATE_MS = 1_000;
 
 /**
  * Sees an attempt to its end. A suspicion that `state` has made pointless (the execution ends, or is suspended) is
@@ -23,6 +25,7 @@ export async function endOf(
 ): Promise<AttemptOutcome> {
   let outcome = await first;
   let asked = false;
+  let unheard = false;
   let silences = 0;
   while (outcome.kind === 'suspect' || outcome.kind === 'superseded') {
     const { host, result, ending } = state();
@@ -30,8 +33,8 @@ export async function endOf(
     if (host === undefined || asked) return lost(outcome, host === undefined);
     const from = Date.now();
     outcome = await watch(ref, host, pool, pool.leaseMs);
-    // A host that took it and fell silent later (the server was away once more) is suspected anew, not lost.
-    asked = !(outcome.kind === 'suspect' && outcome.host === 'held');
+    asked = !worthAsking(outcome, unheard, Date.now() - from - pool.leaseMs);
+    unheard = outcome.kind === 'suspect' && outcome.host === 'unheard';
     const spoke = state().host?.lastBatch !== host.lastBatch;
     silences = spoke || Date.now() - from > SOUND_TIMEOUTS * pool.heartbeatTimeoutMs ? 0 : silences + 1;
     if (asked || silences < MAX_SILENCES) continue;
@@ -42,11 +45,26 @@ export async function endOf(
   return outcome;
 }
 
+/** Whether a host that was asked is to be asked again before it is taken for gone: outages, each by itself, end nothing. */
+function worthAsking(outcome: AttemptOutcome, unheardBefore: boolean, overdueMs: number): boolean {
+  if (outcome.kind !== 'suspect') return false;
+  switch (outcome.host) {
+    case 'held': // It took it and fell silent later.
+      return true;
+    case 'unheard': // It took it in the very moment in which the server went away, or was frozen or cut off by then.
+      return !unheardBefore;
+    case 'untaken':
+      return overdueMs > LATE_MS;
+    case 'failed':
+      return false;
+  }
+}
+
 type Suspicion = Extract<AttemptOutcome, { kind: 'suspect' | 'superseded' }>;
 
 function lost(suspicion: Suspicion, unannounced: boolean): AttemptOutcome {
   const why = suspicion.kind === 'suspect' ? suspicion.why : suspicion.message;
-  const untaken = unannounced && suspicion.kind === 'suspect' && suspicion.host === 'untaken';
+  const untaken = unannounced && suspicion.kind === 'suspect' && suspicion.host === 'unheard';
   const message = untaken
     ? `no worker that took it showed a sign of life (${why})`
     : `the provider's host is gone (${why})`;

@@ -10,7 +10,7 @@ import { Cluster } from '../support/cluster.js';
 import { expectWhole } from '../support/log-checks.js';
 
 const POOL = { heartbeatTimeoutMs: 500, leaseMs: 2_000, stopGraceMs: 500 };
-/** Of silences in a row; see workflows/execution.ts. */
+/** Of silences in a row; see workflows/suspicion.ts. */
 const BOUND = 8;
 
 let cluster: Cluster;
@@ -36,8 +36,11 @@ afterAll(async () => {
   expect(compared.divergences).toBe(0);
 });
 
-/** Takes one task from the queue, shows one sign of life, and is never heard of again. */
-async function takeAndFallSilent(queue: string, signal = new AbortController().signal): Promise<boolean> {
+/** Takes one task from the queue, shows one sign of life or none, and is never heard of again. */
+async function takeAndFallSilent(
+  queue: string,
+  { signal = new AbortController().signal, sign = true } = {},
+): Promise<boolean> {
   const { workflowService: server } = cluster.temporal;
   const { namespace } = cluster.server;
   const poll = () => server.pollActivityTaskQueue({ namespace, taskQueue: { name: queue }, identity: 'silent' });
@@ -45,6 +48,7 @@ async function takeAndFallSilent(queue: string, signal = new AbortController().s
     .withAbortSignal(signal, () => cluster.temporal.withDeadline(Date.now() + 30_000, poll))
     .catch(() => undefined);
   if (!task?.taskToken?.length) return false;
+  if (!sign) return true;
   const { taskToken } = task;
   await server
     .recordActivityTaskHeartbeat({ namespace, taskToken, details: { payloads: [json('alive')] } })
@@ -83,8 +87,8 @@ class SilentHost {
     await cluster.handle(this.id).signal('append', { token: this.name, batch: this.batch, items });
   }
 
-  lookedFor(signal?: AbortSignal): Promise<boolean> {
-    return takeAndFallSilent(`${this.name}-watch`, signal);
+  lookedFor(how?: { signal?: AbortSignal; sign?: boolean }): Promise<boolean> {
+    return takeAndFallSilent(`${this.name}-watch`, how);
   }
 
   async ended(): Promise<boolean> {
@@ -98,7 +102,7 @@ describe('a host that takes every watch and falls silent again', () => {
     const over = new AbortController();
     const end = cluster.client.waitForTerminal(host.id, { timeoutMs: 50_000 }).finally(() => over.abort());
     let looked = 0;
-    while (!over.signal.aborted) if (await host.lookedFor(over.signal)) looked += 1;
+    while (!over.signal.aborted) if (await host.lookedFor({ signal: over.signal })) looked += 1;
     expect((await end).state).toBe('failed');
     expect(looked).toBe(BOUND);
     const events = await cluster.log(host.id);
@@ -116,6 +120,23 @@ describe('a host that takes every watch and falls silent again', () => {
     const execution = await cluster.client.waitForTerminal(host.id, { timeoutMs: 30_000 });
     expect(execution).toMatchObject({ state: 'succeeded', finalOutput: '0 1 2 3 4 5 6 7 8 9 ' });
     await expect.poll(() => host.ended(), { timeout: 20_000 }).toBe(true);
+  });
+});
+
+describe('a host that takes a watch and shows no sign of life', () => {
+  it('is asked once more: its server may have gone away in that moment', async () => {
+    const host = await SilentHost.launch('hurt');
+    for (const sign of [false, true, false]) expect(await host.lookedFor({ sign })).toBe(true);
+    await host.say([{ kind: 'completed' }]);
+    expect((await cluster.client.waitForTerminal(host.id, { timeoutMs: 30_000 })).state).toBe('succeeded');
+    await expect.poll(() => host.ended(), { timeout: 20_000 }).toBe(true);
+  });
+
+  it('and none when asked again, is gone', async () => {
+    const host = await SilentHost.launch('dead');
+    for (let looked = 0; looked < 2; looked++) expect(await host.lookedFor({ sign: false })).toBe(true);
+    const execution = await cluster.client.waitForTerminal(host.id, { timeoutMs: 30_000 });
+    expect(execution).toMatchObject({ state: 'failed', error: { code: 'PROVIDER_LOST' } });
   });
 });
 
