@@ -65,12 +65,7 @@ export const acting: Measure = {
 
 async function answered(bench: Bench): Promise<number> {
   const id = await bench.submit({ kind: 'approve', suspend: false });
-  let actionId = '';
-  for await (const event of bench.client.events(id))
-    if (event.type === 'action.required') {
-      actionId = event.data.id;
-      break;
-    }
+  const actionId = await bench.openAction(id);
   await quiet();
   const arrived = bench.arrivals.expect(id);
   const from = now();

@@ -143,12 +143,7 @@ async function gotten(bench: Bench, http?: Http): Promise<number> {
 
 async function answered(bench: Bench, http?: Http): Promise<number> {
   const id = await bench.submit({ kind: 'approve', suspend: false });
-  let actionId = '';
-  for await (const event of bench.client.events(id))
-    if (event.type === 'action.required') {
-      actionId = event.data.id;
-      break;
-    }
+  const actionId = await bench.openAction(id);
   const took = await timed(() =>
     http === undefined
       ? bench.client.respond(id, actionId, { approved: true })

@@ -78,6 +78,13 @@ export class Bench {
     return execution.id;
   }
 
+  /** Waits until an execution asks, and returns the id of what it asks. */
+  async openAction(executionId: string): Promise<string> {
+    for await (const event of this.client.events(executionId))
+      if (event.type === 'action.required') return event.data.id;
+    throw new Error(`${executionId} ended without asking`);
+  }
+
   /** The plain SDK's handle of an execution's or a conversation's workflow. */
   handle(id: string) {
     return this.temporal.workflow.getHandle(workflowIdOf('default', id));

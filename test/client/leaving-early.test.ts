@@ -24,9 +24,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await cluster.client.respond(id, actionId, { approved: true });
   await cluster.client.waitForTerminal(id);
-  const compared = await cluster.compare();
-  await cluster.stop();
-  expect(compared.different).toEqual([]);
+  await cluster.stopCompared();
 });
 
 /** Nothing followed, nothing polled, within 2 s. */

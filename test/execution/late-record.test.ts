@@ -50,9 +50,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  const compared = await cluster.compare();
-  await cluster.stop();
-  expect(compared.different).toEqual([]);
+  await cluster.stopCompared();
 });
 
 it.each(['cancel', 'timeout'] as const)('record rejects once the run is stopped by a %s', async (by) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Cluster, types } from '../support/cluster.js';
-import { WorkerProcess } from '../support/kill.js';
+import { type WorkerProcess, WorkerProcesses } from '../support/kill.js';
 import { expectWhole, recoveries } from '../support/log-checks.js';
 import { type Mark, marksFile } from '../support/marking-provider.js';
 
@@ -13,39 +13,25 @@ const POOL = { heartbeatTimeoutMs: 5_000, leaseMs: 5_000, stopGraceMs: 300 };
 
 let cluster: Cluster;
 let folder: string;
-const processes: WorkerProcess[] = [];
+const workers = new WorkerProcesses(() => ({
+  address: cluster.server.address,
+  pool: POOL,
+  marks: folder,
+  providerIds: [],
+}));
 
 beforeAll(async () => {
   cluster = await Cluster.start();
   folder = await mkdtemp(join(tmpdir(), 'holdfast-marks-'));
 });
 
-afterEach(async () => {
-  for (const process of processes.splice(0)) {
-    process.signal('SIGCONT');
-    await process.kill();
-  }
-});
+afterEach(() => workers.killAll());
 
 afterAll(async () => {
   await cluster.worker();
-  const compared = await cluster.compare();
-  await cluster.stop();
+  await cluster.stopCompared();
   await rm(folder, { recursive: true, force: true });
-  expect(compared.different).toEqual([]);
 });
-
-async function workerProcess(more: Partial<Parameters<typeof WorkerProcess.start>[0]> = {}): Promise<WorkerProcess> {
-  const process = await WorkerProcess.start({
-    address: cluster.server.address,
-    pool: POOL,
-    marks: folder,
-    providerIds: [],
-    ...more,
-  });
-  processes.push(process);
-  return process;
-}
 
 async function marks(executionId: string): Promise<Mark[]> {
   const text = await readFile(marksFile(folder, executionId), 'utf8').catch(() => '');
@@ -59,12 +45,12 @@ const of = (process: WorkerProcess, all: readonly Mark[]) => all.filter(({ pid }
 
 describe('a worker stopped past its lease and continued', () => {
   it('journaled: recovered elsewhere once; the zombie appends nothing and its provider is stopped', async () => {
-    const zombie = await workerProcess();
+    const zombie = await workers.start();
     const { id } = await cluster.start({ providerId: 'marking-journal', config: { beats: 100 } });
     await cluster.seen(id, (event) => event.type === 'output.text.delta');
     const reading = cluster.log(id);
     zombie.signal('SIGSTOP');
-    const rescuer = await workerProcess();
+    const rescuer = await workers.start();
     const again = await cluster.seen(id, (event) => recoveries([event]).length > 0);
     const continuedAt = Date.now();
     zombie.signal('SIGCONT');
@@ -90,11 +76,11 @@ describe('a worker stopped past its lease and continued', () => {
   });
 
   it('without a journal: PROVIDER_LOST, and the zombie is stopped', async () => {
-    const zombie = await workerProcess();
+    const zombie = await workers.start();
     const { id } = await cluster.start({ providerId: 'marking-none', config: { beats: 100_000 } });
     await cluster.seen(id, (event) => event.type === 'output.text.delta');
     zombie.signal('SIGSTOP');
-    await workerProcess();
+    await workers.start();
     const events = await cluster.log(id);
     expectWhole(events);
     expect(events.at(-1)).toMatchObject({ type: 'run.failed', data: { code: 'PROVIDER_LOST' } });
@@ -109,10 +95,10 @@ describe('a worker stopped past its lease and continued', () => {
 
 describe('a worker killed at the moment it starts its provider', () => {
   it('never lets native work be begun twice: nothing of it is begun before the log says so', async () => {
-    const first = await workerProcess({ dieAt: { point: 'batch.sending', after: 0 } });
+    const first = await workers.start({ dieAt: { point: 'batch.sending', after: 0 } });
     const { id } = await cluster.start({ providerId: 'marking-none', config: { beats: 4 } });
     await first.died();
-    await workerProcess();
+    await workers.start();
     const events = await cluster.log(id);
     expectWhole(events);
     // It had not told the log that it would call the provider, so it had not called it: another one does.
@@ -122,10 +108,10 @@ describe('a worker killed at the moment it starts its provider', () => {
   });
 
   it('once the log says so: PROVIDER_LOST, though nobody can tell whether it was called', async () => {
-    const first = await workerProcess({ dieAt: { point: 'batch.sent', after: 0 } });
+    const first = await workers.start({ dieAt: { point: 'batch.sent', after: 0 } });
     const { id } = await cluster.start({ providerId: 'marking-none', config: { beats: 4 } });
     await first.died();
-    await workerProcess();
+    await workers.start();
     const events = await cluster.log(id);
     expectWhole(events);
     expect(events.at(-1)).toMatchObject({ type: 'run.failed', data: { code: 'PROVIDER_LOST' } });

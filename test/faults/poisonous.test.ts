@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { MAX_RECOVERIES_WITHOUT_PROGRESS } from '../../protocol/limits.js';
 import { Cluster, QUICK_POOL } from '../support/cluster.js';
-import { WorkerProcess } from '../support/kill.js';
+import { WorkerProcesses } from '../support/kill.js';
 import { expectWhole, keptText, recoveries } from '../support/log-checks.js';
 
 /** The first attempt, and the recoveries without a new entry in between. */
@@ -11,32 +11,22 @@ const DEATHS = MAX_RECOVERIES_WITHOUT_PROGRESS + 1;
 const ALL_TAKEN_MS = 5_000;
 
 let cluster: Cluster;
-const processes: WorkerProcess[] = [];
+const workers = new WorkerProcesses(() => ({ address: cluster.server.address, pool: QUICK_POOL }));
 
 beforeAll(async () => {
   cluster = await Cluster.start();
 });
 
-afterEach(async () => {
-  for (const process of processes.splice(0)) await process.kill();
-});
+afterEach(() => workers.killAll());
 
 afterAll(async () => {
   // A worker in this process answers the queries of the comparison.
   await cluster.worker();
-  const compared = await cluster.compare();
-  await cluster.stop();
-  expect(compared.different).toEqual([]);
-  expect(compared.divergences).toBe(0);
+  await cluster.stopCompared();
 });
 
 it('it fails within its bound of deaths; neighbours that record recover, one that records nothing shares the bound', async () => {
-  const start = async (): Promise<WorkerProcess> => {
-    const process = await WorkerProcess.start({ address: cluster.server.address, pool: QUICK_POOL });
-    processes.push(process);
-    return process;
-  };
-  let process = await start();
+  let process = await workers.start();
   const poison = await cluster.run([{ record: 1 }, { wait: ALL_TAKEN_MS }, { crash: true }]);
   const words = Array.from({ length: 60 }, (_, i) => `${i} `);
   const recording = words.flatMap((say, i) => [{ say }, { record: i }, { wait: 400 }]);
@@ -51,7 +41,7 @@ it('it fails within its bound of deaths; neighbours that record recover, one tha
   const ended = until.then(() => true as const);
   while ((await Promise.race([ended, process.died()])) !== true) {
     deaths += 1;
-    process = await start();
+    process = await workers.start();
   }
   // Never more; fewer when the machine is so busy that a host which lives is taken for lost.
   expect(deaths).toBeGreaterThan(1);
@@ -80,7 +70,7 @@ it('it fails within its bound of deaths; neighbours that record recover, one tha
     if (now === 'ended') break;
     last = now ?? last;
     await process.kill();
-    process = await start();
+    process = await workers.start();
   }
   for (const { id } of [silent, plain]) {
     const end = await cluster.client.waitForTerminal(id, { timeoutMs: 60_000 });

@@ -9,36 +9,60 @@ import type { HoldfastEvent } from '../../protocol/event.js';
 import type { AnyProvider } from '../../providers/provider.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { Cluster, isActionRequired, types } from '../support/cluster.js';
-import { WorkerProcess } from '../support/kill.js';
+import { WorkerProcesses } from '../support/kill.js';
 import { expectWhole, keptText, recoveries } from '../support/log-checks.js';
 
 /** After an outage pollers come back within 12 s. */
 const POOL = { heartbeatTimeoutMs: 1_500, leaseMs: 12_000, stopGraceMs: 500 };
+/** Longer than anything that keeps a host could wait. */
+const AWAY_MS = 3 * POOL.heartbeatTimeoutMs;
 const PATIENTLY = { timeout: 120_000, interval: 50 };
 
 let folder: string;
 let cluster: Cluster;
-let restarted: DevServer | undefined;
-const processes = new Set<WorkerProcess>();
+let current: DevServer;
+const workers = new WorkerProcesses(() => ({ address: cluster.server.address, pool: POOL }));
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'holdfast-server-'));
   cluster = await Cluster.start({ dbFile: join(folder, 'temporal.db') });
+  current = cluster.server;
 });
 
 afterEach(async () => {
-  for (const process of processes) await process.kill();
-  processes.clear();
+  await workers.killAll();
   await cluster.stop();
-  await restarted?.stop();
-  restarted = undefined;
+  await current.stop();
   await rm(folder, { recursive: true, force: true });
 });
 
 /** Starts the server again, at the same address over the same file. */
 async function restart(): Promise<void> {
   const port = Number(cluster.server.address.split(':').at(-1));
-  restarted = await startDevServer({ dbFile: join(folder, 'temporal.db'), port });
+  current = await startDevServer({ dbFile: join(folder, 'temporal.db'), port });
+}
+
+/** Killed, away for that long, and back. */
+async function outage(ms: number): Promise<void> {
+  await current.kill();
+  // How long the outage lasts, not a wait for anything.
+  await delay(ms);
+  await restart();
+}
+
+/** A worker whose scripted provider counts how often it is started for an execution. */
+async function countingWorker(): Promise<ReadonlyMap<string, number>> {
+  const starts = new Map<string, number>();
+  const scripted = scriptedProvider();
+  const counting: AnyProvider = {
+    ...scripted,
+    run(ctx) {
+      starts.set(ctx.execution.id, (starts.get(ctx.execution.id) ?? 0) + 1);
+      return scripted.run(ctx);
+    },
+  };
+  await cluster.worker({ providers: [counting], pool: POOL });
+  return starts;
 }
 
 /** One execution with a live reader that was there before anything happened. */
@@ -106,17 +130,7 @@ async function expectCompared(): Promise<void> {
 
 describe('the server killed, and back after three heartbeat timeouts', () => {
   it('ends nothing: live providers go on, iterators have no gap, who suspended is answered', async () => {
-    const starts = new Map<string, number>();
-    const scripted = scriptedProvider();
-    const counting: AnyProvider = {
-      ...scripted,
-      run(ctx) {
-        starts.set(ctx.execution.id, (starts.get(ctx.execution.id) ?? 0) + 1);
-        return scripted.run(ctx);
-      },
-    };
-    await cluster.worker({ providers: [counting], pool: POOL });
-
+    const starts = await countingWorker();
     const long = Array.from({ length: 60 }, (_, i) => `${i}.`).join('');
     const short = 'the server is away when this ends';
     const talk = (text: string) => ({ say: text, chunk: 1, everyMs: 100 });
@@ -136,9 +150,9 @@ describe('the server killed, and back after three heartbeat timeouts', () => {
     const all = [...plain, asking, ...journaled, suspended];
     const seen = all.map(({ events }) => [...events]);
 
-    await cluster.server.kill();
+    await current.kill();
     // How long the outage lasts, not a wait for anything.
-    await delay(3 * POOL.heartbeatTimeoutMs);
+    await delay(AWAY_MS);
     for (const { last } of [...plain, ...journaled]) expect(last?.type).toBe('output.text.delta');
     await restart();
 
@@ -164,14 +178,54 @@ describe('the server killed, and back after three heartbeat timeouts', () => {
   });
 });
 
+/** How often its host was looked for by now; -1 while the server does not answer. */
+async function watches({ id }: Followed): Promise<number> {
+  try {
+    const { events } = await cluster.handle(id).fetchHistory();
+    return (events ?? []).filter((event) => event.activityTaskScheduledEventAttributes?.activityType?.name === 'watch')
+      .length;
+  } catch {
+    return -1;
+  }
+}
+
+describe('a second outage, while everybody recovers from the first', () => {
+  it.each([
+    ['as long as that', AWAY_MS],
+    ['longer than a host has to answer', POOL.leaseMs + 2_000],
+  ])('%s, ends nothing: providers go on, iterators have no gap, and answers arrive', async (_, secondMs) => {
+    const starts = await countingWorker();
+    const text = Array.from({ length: 250 }, (_, i) => `${i}.`).join('');
+    const talk = { say: text, chunk: 4, everyMs: 100 };
+    const plain = await follow([talk], text);
+    const journaled = await follow([{ say: 'a ' }, { record: 1 }, talk], `a ${text}`);
+    const asking = await follow([{ say: 'live ' }, { approve: { title: 'ok?' } }], 'live approved');
+    const suspended = await follow([{ say: 's ' }, { approve: { title: 'ok?' } }], 's approved', { suspend: true });
+    await Promise.all([plain, journaled].map((each) => each.until(isText)));
+    await Promise.all([asking, suspended].map((each) => each.until(isActionRequired)));
+
+    await outage(AWAY_MS);
+    // Its heartbeat timed out when the server came back: it is being looked for at this moment.
+    await expect.poll(() => watches(asking), PATIENTLY).toBeGreaterThanOrEqual(1);
+    await outage(secondMs);
+
+    await Promise.all([asking, suspended].map(answer));
+    const all = [plain, journaled, asking, suspended];
+    await Promise.all(all.map(({ ended }) => ended));
+    for (const each of all) {
+      await expectRead(each);
+      expect(each.last).toMatchObject({ type: 'run.completed', data: { finalOutput: each.text } });
+      expect(keptText(each.events)).toBe(each.text);
+      expect(starts.get(each.id)).toBe(each === suspended ? 2 : 1 + recoveries(each.events).length);
+    }
+    for (const { events } of [plain, asking]) expect(recoveries(events)).toEqual([]);
+    await expectCompared();
+  });
+});
+
 describe('the server and the worker killed together', () => {
   it('journaled and suspended executions succeed with another worker; any other is PROVIDER_LOST', async () => {
-    const worker = async () => {
-      const process = await WorkerProcess.start({ address: cluster.server.address, pool: POOL });
-      processes.add(process);
-      return process;
-    };
-    const first = await worker();
+    const first = await workers.start();
     const talk = { say: 'bcdefghijkl', chunk: 1, everyMs: 300 };
     const journaled = await follow([{ say: 'a ' }, { record: 1 }, talk, { record: 2 }, { say: '!' }], `a ${talk.say}!`);
     const plain = await follow([talk], talk.say);
@@ -182,10 +236,9 @@ describe('the server and the worker killed together', () => {
     await plain.until(isText);
     await Promise.all([asking, suspended].map((each) => each.until(isActionRequired)));
 
-    await Promise.all([first.kill(), cluster.server.kill()]);
-    processes.delete(first);
+    await Promise.all([first.kill(), current.kill()]);
     await restart();
-    await worker();
+    await workers.start();
 
     await answer(suspended);
     const all = [journaled, plain, asking, suspended];

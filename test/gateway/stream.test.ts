@@ -18,9 +18,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await gateway.gateway.close(0);
-  const compared = await cluster.compare();
-  await cluster.stop();
-  expect(compared.different).toEqual([]);
+  await cluster.stopCompared();
 });
 
 const path = (id: string): string => `/v1/executions/${id}/events`;

@@ -105,9 +105,7 @@ describe('under a real worker', () => {
     await cluster.worker({ providers: commands.map(({ provider }) => provider), pool: { stopGraceMs: 10_000 } });
   });
   afterAll(async () => {
-    const compared = await cluster.compare();
-    await cluster.stop();
-    expect(compared.different).toEqual([]);
+    await cluster.stopCompared();
   });
 
   test('an approval, an artifact and a result', async () => {

@@ -1,65 +1,46 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { HoldfastEvent } from '../../protocol/event.js';
 import { MAX_RECOVERIES_WITHOUT_PROGRESS } from '../../protocol/limits.js';
 import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { providerQueue } from '../../workflows/messages.js';
 import { Cluster, QUICK_POOL, types } from '../support/cluster.js';
-import { WorkerProcess } from '../support/kill.js';
+import { WorkerProcesses } from '../support/kill.js';
+import { expectWhole, keptText, recoveries } from '../support/log-checks.js';
 
 let cluster: Cluster;
-const processes: WorkerProcess[] = [];
+const workers = new WorkerProcesses(() => ({ address: cluster.server.address, pool: QUICK_POOL }));
 
 beforeAll(async () => {
   cluster = await Cluster.start();
 });
 
-afterEach(async () => {
-  for (const process of processes.splice(0)) await process.kill();
-});
+afterEach(() => workers.killAll());
 
 afterAll(async () => {
   // A worker in this process answers the queries of the comparison.
   await cluster.worker();
-  const compared = await cluster.compare();
-  await cluster.stop();
-  expect(compared.different).toEqual([]);
-  expect(compared.divergences).toBe(0);
+  const compared = await cluster.stopCompared();
   expect(compared.equal).toBeGreaterThanOrEqual(5);
 });
 
-async function workerProcess(more: Partial<Parameters<typeof WorkerProcess.start>[0]> = {}): Promise<WorkerProcess> {
-  const process = await WorkerProcess.start({ address: cluster.server.address, pool: QUICK_POOL, ...more });
-  processes.push(process);
-  return process;
-}
-
-function expectWhole(events: readonly HoldfastEvent[]): void {
-  expect(events.map((event) => event.sequence)).toEqual(events.map((_, i) => i + 1));
-  expect(events.filter((event) => /^run\.(completed|failed|cancelled)$/.test(event.type))).toEqual([events.at(-1)]);
-}
-
-const recovered = (events: readonly HoldfastEvent[]) =>
-  events.filter((event) => event.type === 'provider.event' && event.data.name === 'runtime.recovered');
-
 describe('a worker killed with kill -9', () => {
   it('while a suspended approval waits: the answer goes on with another worker, and the reader notices nothing', async () => {
-    const first = await workerProcess();
+    const first = await workers.start();
     const { id } = await cluster.run([{ say: 'a' }, { approve: { title: 'ok?' } }, { say: 'b' }], { suspend: true });
     const reading = cluster.log(id);
     const { id: actionId } = await cluster.action(id);
     await first.kill();
     // The answer needs no worker to be accepted.
     await cluster.client.respond(id, actionId, { approved: true });
-    await workerProcess();
+    await workers.start();
     const events = await reading;
     expectWhole(events);
     expect((await cluster.client.getExecution(id)).finalOutput).toBe('aapprovedb');
-    expect(recovered(events)).toEqual([]);
+    expect(recoveries(events)).toEqual([]);
     expect(await cluster.log(id)).toEqual(events);
   });
 
   it('while a journaled execution streams: it is resumed from its last entry, with one runtime.recovered', async () => {
-    const first = await workerProcess();
+    const first = await workers.start();
     const steps = [
       { say: 'one ' },
       { record: 1 },
@@ -71,32 +52,27 @@ describe('a worker killed with kill -9', () => {
     const reading = cluster.log(id);
     await cluster.seen(id, (event) => event.type === 'output.text.delta' && event.data.text === 'c');
     await first.kill();
-    await workerProcess();
+    await workers.start();
     const events = await reading;
     expectWhole(events);
     expect(types(events).at(-1)).toBe('run.completed');
     expect((await cluster.client.getExecution(id)).finalOutput).toBe('one two abcdefghij');
-    const [again, ...more] = recovered(events);
+    const [again, ...more] = recoveries(events);
     expect(more).toEqual([]);
-    const { resumedFrom, attempt } = (again as HoldfastEvent).data as unknown as {
-      resumedFrom: number;
-      attempt: number;
-    };
-    expect(attempt).toBe(2);
+    expect(again?.attempt).toBe(2);
     // What a reader keeps is what came up to there: the text before the last entry.
-    const kept = events.filter((event) => event.sequence <= resumedFrom && event.type === 'output.text.delta');
-    expect(kept.map((event) => (event.data as { text: string }).text).join('')).toBe('one two ');
+    expect(keptText(events.filter((event) => event.sequence <= again!.resumedFrom))).toBe('one two ');
     expect(types(events).filter((type) => type === 'run.started')).toHaveLength(1);
     expect(await cluster.log(id)).toEqual(events);
   });
 
   it('while one without a journal streams: PROVIDER_LOST, one terminal event, nothing repeated', async () => {
-    const first = await workerProcess();
+    const first = await workers.start();
     const { id } = await cluster.run([{ say: 'abcdefghij', chunk: 1, everyMs: 300 }]);
     const reading = cluster.log(id);
     await cluster.seen(id, (event) => event.type === 'output.text.delta' && event.data.text === 'b');
     await first.kill();
-    await workerProcess();
+    await workers.start();
     const events = await reading;
     expectWhole(events);
     expect(events.at(-1)).toMatchObject({ type: 'run.failed', data: { code: 'PROVIDER_LOST' } });
@@ -104,13 +80,13 @@ describe('a worker killed with kill -9', () => {
   });
 
   it('while a live approval is open: the journaled attempt that asks the same again gets the answer given meanwhile', async () => {
-    const first = await workerProcess();
+    const first = await workers.start();
     const { id } = await cluster.run([{ record: 0 }, { approve: { title: 'ok?', payload: { n: 1 } } }, { say: '!' }]);
     const reading = cluster.log(id);
     const { id: actionId } = await cluster.action(id);
     await first.kill();
     await cluster.client.respond(id, actionId, { approved: true });
-    await workerProcess();
+    await workers.start();
     const events = await reading;
     expectWhole(events);
     expect((await cluster.client.getExecution(id)).finalOutput).toBe('approved!');
@@ -118,10 +94,10 @@ describe('a worker killed with kill -9', () => {
   });
 
   it('before the host has announced itself: started by another, although it has no journal', async () => {
-    const first = await workerProcess({ dieAt: { point: 'run.taken', after: 0 } });
+    const first = await workers.start({ dieAt: { point: 'run.taken', after: 0 } });
     const { id } = await cluster.run([{ say: 'x' }]);
     await first.died();
-    await workerProcess();
+    await workers.start();
     const events = await cluster.log(id);
     expectWhole(events);
     expect(events.at(-1)).toMatchObject({ type: 'run.completed', data: { finalOutput: 'x' } });
@@ -129,10 +105,10 @@ describe('a worker killed with kill -9', () => {
   });
 
   it('after its result is in the log but before it was returned: the result stands', async () => {
-    const first = await workerProcess({ dieAt: { point: 'host.returns.logged', after: 0 } });
+    const first = await workers.start({ dieAt: { point: 'host.returns.logged', after: 0 } });
     const { id } = await cluster.run([{ say: 'x' }]);
     await first.died();
-    await workerProcess();
+    await workers.start();
     const events = await cluster.log(id);
     expectWhole(events);
     expect(events.at(-1)).toMatchObject({ type: 'run.completed', data: { finalOutput: 'x' } });
@@ -142,34 +118,16 @@ describe('a worker killed with kill -9', () => {
   });
 
   it('while it is cancelling: cancelled, and reported as lost', async () => {
-    const first = await workerProcess({ dieAt: { point: 'stop.received', after: 0 } });
+    const first = await workers.start({ dieAt: { point: 'stop.received', after: 0 } });
     const { id } = await cluster.run([{ say: 'x' }, { hang: true }]);
     await cluster.seen(id, (event) => event.type === 'output.text.delta');
     await cluster.client.cancel(id, 'stop');
     await first.died();
-    await workerProcess();
+    await workers.start();
     const events = await cluster.log(id);
     expectWhole(events);
     expect(events.at(-1)?.data).toEqual({ reason: 'stop', confirmation: 'lost' });
   });
-
-  it('by a poisonous execution, again and again: it ends as failed within its bound', async () => {
-    const { id } = await cluster.run([{ record: 1 }, { crash: true }]);
-    let deaths = 0;
-    const until = cluster.client.waitForTerminal(id, { timeoutMs: 110_000 }).then((execution) => ({ execution }));
-    for (;;) {
-      const process = await workerProcess();
-      const outcome = await Promise.race([until, process.died().then(() => undefined)]);
-      if (outcome !== undefined) {
-        expect(outcome.execution.error?.code).toBe('PROVIDER_LOST');
-        break;
-      }
-      deaths += 1;
-    }
-    // The first attempt, and three recoveries without a new entry in between.
-    expect(deaths).toBe(4);
-    expectWhole(await cluster.log(id));
-  }, 120_000);
 });
 
 describe('workers that take tasks and are never heard of again (frozen, cut off)', () => {
@@ -207,7 +165,7 @@ describe('workers that take tasks and are never heard of again (frozen, cut off)
 
 describe('a worker that drains', () => {
   it('still takes the answer that its live provider waits for', async () => {
-    const worker = await workerProcess({ drainMs: 20_000 });
+    const worker = await workers.start({ drainMs: 20_000 });
     const { id } = await cluster.run([{ approve: { title: 'ok?' } }, { say: '!' }]);
     const { id: actionId } = await cluster.action(id);
     worker.signal('SIGTERM');
@@ -217,12 +175,12 @@ describe('a worker that drains', () => {
   });
 
   it('stops what is left when its time is over: PROVIDER_LOST, said at once', async () => {
-    const worker = await workerProcess({ drainMs: 200 });
+    const worker = await workers.start({ drainMs: 200 });
     const { id } = await cluster.run([{ approve: { title: 'ok?' } }]);
     await cluster.action(id);
     worker.signal('SIGTERM');
     expect((await worker.died()).code).toBe(0);
-    await workerProcess();
+    await workers.start();
     const execution = await cluster.client.waitForTerminal(id, { timeoutMs: 10_000 });
     expect(execution).toMatchObject({ state: 'failed', error: { code: 'PROVIDER_LOST' }, pendingActions: [] });
   });

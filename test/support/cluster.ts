@@ -2,6 +2,7 @@
  * A real server, with workers and a client, for one test file. Every execution that it started is compared at the end:
  * the log as readers fold it from history, and as the workflow's own query gives it (DESIGN §3, rule 8).
  */
+import assert from 'node:assert/strict';
 import { Client } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { HoldfastClient } from '../../client/client.js';
@@ -148,6 +149,15 @@ export class Cluster {
   /** Compares every execution that was started here; see compare-logs.ts. */
   async compare(): Promise<Comparison> {
     return await compareLogs(this.client, this.temporal, this.started);
+  }
+
+  /** Ends everything, and expects that its two readers gave the same log of every execution, byte for byte. */
+  async stopCompared(): Promise<Comparison> {
+    const compared = await this.compare();
+    await this.stop();
+    assert.deepEqual(compared.different, []);
+    assert.equal(compared.divergences, 0);
+    return compared;
   }
 
   async stop(): Promise<void> {

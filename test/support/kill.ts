@@ -117,3 +117,20 @@ export class WorkerProcess {
     if (!up) throw new Error(`the worker process ended before it was ${word}:\n${this.said.join('').slice(-4000)}`);
   }
 }
+
+/** The worker processes of one test file, with what all of them have in common. */
+export class WorkerProcesses {
+  private readonly running: WorkerProcess[] = [];
+
+  constructor(private readonly common: () => WorkerProcessOptions) {}
+
+  async start(more: Partial<WorkerProcessOptions> = {}): Promise<WorkerProcess> {
+    const process = await WorkerProcess.start({ ...this.common(), ...more });
+    this.running.push(process);
+    return process;
+  }
+
+  async killAll(): Promise<void> {
+    for (const process of this.running.splice(0)) await process.kill();
+  }
+}
