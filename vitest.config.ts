@@ -11,6 +11,9 @@ const shared = {
   hookTimeout: 60_000,
 } as const;
 
+/** Run a few times every day, and often with the faults (test/support/scale.ts). */
+const OFTEN = ['responses', 'invariants', 'cancels', 'slots'].map((name) => `test/races/${name}.test.ts`);
+
 export default defineConfig({
   test: {
     maxWorkers: 2,
@@ -28,11 +31,13 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'faults',
-          include: ['test/faults/**/*.test.ts', 'test/races/responses.test.ts', 'test/races/invariants.test.ts'],
+          include: ['test/faults/**/*.test.ts', ...OFTEN],
           testTimeout: 600_000,
           env: {
             HOLDFAST_RACES: process.env.HOLDFAST_RACES ?? '200',
             HOLDFAST_LIVES: process.env.HOLDFAST_LIVES ?? '60',
+            HOLDFAST_CANCELS: process.env.HOLDFAST_CANCELS ?? '150',
+            HOLDFAST_QUEUED: process.env.HOLDFAST_QUEUED ?? '60',
           },
         },
       },

@@ -11,7 +11,7 @@ import type { AttemptRef, PoolSettings } from './messages.js';
 const MAX_SILENCES = 8;
 const SOUND_TIMEOUTS = 4;
 /** A timeout that comes later than this after it was due tells of a server that was away, and nothing of the host. */
-const LATE_MS = 1_000;
+const LATE_MS = 2_000;
 
 /**
  * Sees an attempt to its end. A suspicion that `state` has made pointless (the execution ends, or is suspended) is

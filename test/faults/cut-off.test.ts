@@ -28,6 +28,7 @@ beforeAll(async () => {
 afterEach(() => workers.killAll());
 
 afterAll(async () => {
+  await workers.end();
   await cluster.worker();
   await cluster.stopCompared();
   await rm(folder, { recursive: true, force: true });

@@ -20,6 +20,7 @@ beforeAll(async () => {
 afterEach(() => workers.killAll());
 
 afterAll(async () => {
+  await workers.end();
   // A worker in this process answers the queries of the comparison.
   await cluster.worker();
   await cluster.stopCompared();

@@ -6,6 +6,7 @@ import { briefProvider } from '../support/brief-provider.js';
 import { Cluster, PATIENT_POOL, types } from '../support/cluster.js';
 import { expectWhole } from '../support/log-checks.js';
 import { probeProvider } from '../support/probe-provider.js';
+import { CANCELS } from '../support/scale.js';
 import { type Chance, chance } from '../support/seed.js';
 
 /** The machine may be busy; what is measured here is order, never time. */
@@ -129,7 +130,7 @@ describe('a cancel', () => {
 
   it('at any moment of a short life: cancelled with the truth, or succeeded; never lost', async () => {
     const seen: Record<string, number> = {};
-    for (let batch = 0; batch < 6; batch++)
+    for (let batch = 0; batch < CANCELS / 25; batch++)
       await Promise.all(
         Array.from({ length: 25 }, async (_, i) => {
           const { id } =

@@ -13,13 +13,13 @@ import { Raw, UNDECODABLE_PAYLOADS } from '../messages/raw.js';
 import { Cluster, PATIENT_POOL, types } from '../support/cluster.js';
 import { expectWhole } from '../support/log-checks.js';
 import { PuppetHost, type Strings } from '../support/puppet-host.js';
+import { LIVES } from '../support/scale.js';
 import { chance } from '../support/seed.js';
 import { FORGED, type Life, life, type Move } from './random-life.js';
 
 /** The machine may be busy; what is looked at here is order, never time. */
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 120_000 });
 
-const LIVES = Number(process.env.HOLDFAST_LIVES ?? 12);
 const AT_ONCE = 12;
 const REQUIRED = ['action.approval', 'action.input'];
 

@@ -6,13 +6,13 @@ import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { briefProvider } from '../support/brief-provider.js';
 import { Cluster, PATIENT_POOL } from '../support/cluster.js';
 import { expectWhole } from '../support/log-checks.js';
+import { RACES } from '../support/scale.js';
 import { type Chance, chance } from '../support/seed.js';
 
 /** The machine may be busy; what is measured here is order, never time. */
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 /** 200 in the faults suite; fewer where it is one of many. */
-const ROUNDS = Number(process.env.HOLDFAST_RACES ?? 40);
 const BATCH = 25;
 
 let cluster: Cluster;
@@ -133,13 +133,13 @@ describe('an answer that timed out', () => {
 /** Both outcomes have to be met, else there was no race; a few rounds may all fall to one side. */
 function raced(against: string, seen: Readonly<Record<string, number>>): void {
   console.log(`answer against ${against}:`, seen);
-  expect(Object.keys(seen).length).toBeGreaterThan(ROUNDS >= 200 ? 1 : 0);
+  expect(Object.keys(seen).length).toBeGreaterThan(RACES >= 200 ? 1 : 0);
 }
 
-describe(`an answer, ${ROUNDS} times,`, () => {
+describe(`an answer, ${RACES} times,`, () => {
   it('against a cancel: the verdict is what the log says', async () => {
     const seen: Record<string, number> = {};
-    await inBatches(ROUNDS, async (i) => {
+    await inBatches(RACES, async (i) => {
       const { id } = await execution([{ approve: { title: 'ok?' } }, { hang: true }], { suspend: i % 2 === 0 });
       const { id: actionId } = await cluster.action(id);
       const [early, late] = [random.whole(8), random.whole(8)];
@@ -160,7 +160,7 @@ describe(`an answer, ${ROUNDS} times,`, () => {
 
   it('against completion: the verdict is what the log says', async () => {
     const seen: Record<string, number> = {};
-    await inBatches(ROUNDS, async () => {
+    await inBatches(RACES, async () => {
       // Open for a moment only, then taken back by the provider's own end.
       const { id } = await cluster.start({
         conversationId: await conversation(),
@@ -181,7 +181,7 @@ describe(`an answer, ${ROUNDS} times,`, () => {
 
   it('against the timeout: the verdict is what the log says', async () => {
     const seen: Record<string, number> = {};
-    await inBatches(ROUNDS, async (i) => {
+    await inBatches(RACES, async (i) => {
       const { id, createdAt } = await execution([{ approve: { title: 'ok?' } }, { hang: true }], {
         timeoutSeconds: 4,
         suspend: i % 2 === 0,
@@ -207,7 +207,7 @@ describe(`an answer, ${ROUNDS} times,`, () => {
   });
 
   it('against a rollover: accepted, delivered once, and the execution succeeds', async () => {
-    await inBatches(ROUNDS, async (i) => {
+    await inBatches(RACES, async (i) => {
       // The run is continued as new after six batches: some executions meet it before, some with, some after the answer.
       const { id } = await execution(
         [{ say: 'abcdef'.slice(0, 1 + (i % 6)), chunk: 1, everyMs: 30 }, { approve: { title: 'ok?' } }, { say: '!' }],

@@ -6,6 +6,7 @@ import { PROTOCOL_VERSION } from '../../protocol/manifest.js';
 import type { Provider } from '../../providers/provider.js';
 import { Cluster, PATIENT_POOL } from '../support/cluster.js';
 import { expectWhole } from '../support/log-checks.js';
+import { QUEUED } from '../support/scale.js';
 
 /** The machine may be busy; what is measured here is order, never time. */
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
@@ -69,7 +70,7 @@ async function withSlots(rollover?: { batches: number }) {
   return { cluster: running, count: counting.count, worker };
 }
 
-describe(`60 executions on a worker with ${SLOTS} slots`, () => {
+describe(`${QUEUED} executions on a worker with ${SLOTS} slots`, () => {
   it.each([undefined, { batches: 3 }])(
     'all succeed, never more than 2 live at once (rollover: %o)',
     async (rollover) => {
@@ -77,7 +78,7 @@ describe(`60 executions on a worker with ${SLOTS} slots`, () => {
       await worker();
       const { id: conversationId } = await cluster.client.createConversation();
       const ids = await Promise.all(
-        Array.from({ length: 60 }, async () => {
+        Array.from({ length: QUEUED }, async () => {
           const { id } = await cluster.start({ providerId: 'counting', conversationId, config: {} });
           return id;
         }),
@@ -85,7 +86,7 @@ describe(`60 executions on a worker with ${SLOTS} slots`, () => {
       const ends = await Promise.all(ids.map((id) => cluster.client.waitForTerminal(id, { timeoutMs: 200_000 })));
       expect(ends.map(({ state }) => state)).toEqual(ids.map(() => 'succeeded'));
       expect(count.peak).toBe(SLOTS);
-      expect(count.runs).toBe(60);
+      expect(count.runs).toBe(QUEUED);
       for (const id of ids) expectWhole(await cluster.log(id));
     },
   );

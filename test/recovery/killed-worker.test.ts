@@ -16,6 +16,7 @@ beforeAll(async () => {
 afterEach(() => workers.killAll());
 
 afterAll(async () => {
+  await workers.end();
   // A worker in this process answers the queries of the comparison.
   await cluster.worker();
   const compared = await cluster.stopCompared();
@@ -136,7 +137,7 @@ describe('workers that take tasks and are never heard of again (frozen, cut off)
     await (await cluster.worker()).shutdown();
     const elsewhere = await cluster.worker({ providers: [scriptedProvider({ id: 'elsewhere' })] });
     const { id } = await cluster.run([{ say: 'x' }]);
-    const swallowed = MAX_RECOVERIES_WITHOUT_PROGRESS + 2;
+    const swallowed = MAX_RECOVERIES_WITHOUT_PROGRESS + 1;
     for (let i = 0; i < swallowed; i++) {
       const { workflowService: server } = cluster.temporal;
       const task = await cluster.temporal.withDeadline(Date.now() + 30_000, () =>

@@ -93,7 +93,7 @@ class SilentHost {
   }
 }
 
-describe('a host that takes every watch and falls silent again', () => {
+describe.concurrent('a host that takes every watch and falls silent again', () => {
   it(`is given up after ${BOUND} times: PROVIDER_LOST, and nothing is looked for any more`, async () => {
     const host = await SilentHost.launch('mute');
     const over = new AbortController();
@@ -107,7 +107,7 @@ describe('a host that takes every watch and falls silent again', () => {
     expect(events.at(-1)).toMatchObject({ type: 'run.failed', data: { code: 'PROVIDER_LOST' } });
   });
 
-  it('is kept for as long as its provider has something to say', async () => {
+  it('is kept for as long as its provider has something to say', async ({ expect }) => {
     const host = await SilentHost.launch('slow');
     for (let looked = 0; looked < BOUND + 2; looked++) {
       expect(await host.lookedFor()).toBe(true);
@@ -120,8 +120,8 @@ describe('a host that takes every watch and falls silent again', () => {
   });
 });
 
-describe('a host that takes a watch and shows no sign of life', () => {
-  it('is asked once more: its server may have gone away in that moment', async () => {
+describe.concurrent('a host that takes a watch and shows no sign of life', () => {
+  it('is asked once more: its server may have gone away in that moment', async ({ expect }) => {
     const host = await SilentHost.launch('hurt');
     for (const sign of [false, true, false]) expect(await host.lookedFor({ sign })).toBe(true);
     await host.say([{ kind: 'completed' }]);

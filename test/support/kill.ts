@@ -118,19 +118,39 @@ export class WorkerProcess {
   }
 }
 
-/** The worker processes of one test file, with what all of them have in common. */
+/** The worker processes of one test file, with what all of them have in common. The next one is loaded beforehand. */
 export class WorkerProcesses {
   private readonly running: WorkerProcess[] = [];
+  private spare: Promise<WorkerProcess> | undefined;
 
   constructor(private readonly common: () => WorkerProcessOptions) {}
 
-  async start(more: Partial<WorkerProcessOptions> = {}): Promise<WorkerProcess> {
-    const process = await WorkerProcess.start({ ...this.common(), ...more });
+  async start(more?: Partial<WorkerProcessOptions>): Promise<WorkerProcess> {
+    const process = more === undefined ? await this.spared() : await WorkerProcess.start({ ...this.common(), ...more });
     this.running.push(process);
+    this.spare ??= WorkerProcess.start({ ...this.common(), held: true });
+    // Told to whoever wants it.
+    this.spare.catch(() => undefined);
     return process;
   }
 
   async killAll(): Promise<void> {
     for (const process of this.running.splice(0)) await process.kill();
+  }
+
+  /** Also the one that was to be the next. */
+  async end(): Promise<void> {
+    await this.killAll();
+    await (await this.spare)?.kill();
+    this.spare = undefined;
+  }
+
+  private async spared(): Promise<WorkerProcess> {
+    const { spare } = this;
+    this.spare = undefined;
+    if (spare === undefined) return await WorkerProcess.start(this.common());
+    const process = await spare;
+    await process.go();
+    return process;
   }
 }
