@@ -10,6 +10,15 @@ export type OpenApiDocument = ReturnType<OpenAPIHono<GatewayEnv>['getOpenAPI31Do
 const DESCRIPTION = `Durable executions of agent harnesses. Bodies are JSON; errors are \`{code, message, details?}\` with
 the status of their code. Times are ISO 8601 in UTC. Unknown fields and parameters are refused by name.`;
 
+const TAGS = {
+  Runtime: 'What this runtime is, and whether it is well.',
+  Conversations: 'What executions that belong together share.',
+  Executions: 'Start, read, wait for, list and cancel them.',
+  Actions: 'What waits for a person, and the answers.',
+  Events: "An execution's log, in pages or live.",
+} as const;
+export type Tag = keyof typeof TAGS;
+
 export function documentOf(app: OpenAPIHono<GatewayEnv>): OpenApiDocument {
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
     type: 'http',
@@ -31,6 +40,7 @@ export function documentOf(app: OpenAPIHono<GatewayEnv>): OpenApiDocument {
       license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
     },
     servers: [{ url: '/' }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
   });
 }
 

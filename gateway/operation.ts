@@ -8,6 +8,7 @@ import { check } from '../client/checks.js';
 import { HoldfastError } from '../protocol/errors.js';
 import { readJson } from './body.js';
 import type { GatewayContext, GatewayEnv } from './context.js';
+import type { Tag } from './document.js';
 import { PROBLEM_STATUS, type ProblemCode, Refusal } from './problem.js';
 import { problemSchema } from './schemas.js';
 import type { GatewayClient, Settings } from './settings.js';
@@ -30,9 +31,9 @@ export interface Operation<P extends Shape = Shape, Q extends Shape = Shape, B =
   /** As OpenAPI writes it: `/v1/executions/{id}:cancel`. */
   readonly path: string;
   readonly id: string;
-  readonly tag: string;
+  readonly tag: Tag;
   readonly summary: string;
-  readonly description?: string;
+  readonly description: string;
   readonly params?: P;
   readonly query?: Q;
   /** Headers that it looks at; the handler reads them itself. */
@@ -126,7 +127,7 @@ function routeOf(item: AnyOperation): RouteConfig {
     operationId: item.id,
     tags: [item.tag],
     summary: item.summary,
-    ...(item.description === undefined ? {} : { description: item.description }),
+    description: item.description,
     security: open ? [] : [{ bearer: [] }, ...(item.access === 'events' ? [{ readToken: [] }] : [])],
     request: {
       ...(params === undefined ? {} : { params: z.strictObject(params) }),
@@ -138,13 +139,32 @@ function routeOf(item: AnyOperation): RouteConfig {
   };
 }
 
+/** What these tell besides, in a header. */
+const PROBLEM_HEADERS: Partial<Record<ProblemCode, readonly [name: string, description: string]>> = {
+  UNAUTHENTICATED: ['WWW-Authenticate', 'What to send (RFC 6750).'],
+  QUOTA_EXCEEDED: ['Retry-After', 'Seconds after which to try again.'],
+  RUNTIME_UNAVAILABLE: ['Retry-After', 'Seconds after which to try again.'],
+};
+
+function problemHeaders(codes: readonly ProblemCode[]): z.ZodObject {
+  const headers = codes.flatMap((code) => {
+    const [name, description] = PROBLEM_HEADERS[code] ?? [];
+    return name === undefined ? [] : [[name, z.string().meta({ description })] as const];
+  });
+  return z.object(Object.fromEntries(headers));
+}
+
 function problemResponses(codes: readonly ProblemCode[]): RouteConfig['responses'] {
   const byStatus = new Map<number, ProblemCode[]>();
   for (const code of codes) byStatus.set(PROBLEM_STATUS[code], [...(byStatus.get(PROBLEM_STATUS[code]) ?? []), code]);
   return Object.fromEntries(
     [...byStatus].map(([status, names]) => [
       status,
-      { description: names.join(', '), content: { 'application/json': { schema: problemSchema } } },
+      {
+        description: names.join(', '),
+        ...(names.some((name) => name in PROBLEM_HEADERS) ? { headers: problemHeaders(names) } : {}),
+        content: { 'application/json': { schema: problemSchema } },
+      },
     ]),
   );
 }

@@ -7,28 +7,40 @@ import { eventSchema } from '../protocol/event.js';
 import { executionSchema, executionSummarySchema, startExecutionRequestSchema } from '../protocol/execution.js';
 import { idSchema } from '../protocol/ids.js';
 import { jsonObject } from '../protocol/json.js';
+import { executionStateSchema } from '../protocol/lifecycle.js';
 import { providerManifestSchema } from '../protocol/manifest.js';
+import * as examples from './examples.js';
 
 const time = z.iso.datetime();
 
 export const problem = z.strictObject({ code: z.string(), message: z.string(), details: jsonObject.optional() });
-export const problemSchema = problem.meta({ id: 'Problem', description: 'Why a request was refused, or failed.' });
+export const problemSchema = problem.meta({
+  id: 'Problem',
+  description: 'Why a request was refused, or failed.',
+  examples: [examples.problem],
+});
 
 export const manifest = providerManifestSchema.meta({ id: 'ProviderManifest' });
-export const conversation = conversationSchema.meta({ id: 'Conversation' });
-export const execution = executionSchema.meta({ id: 'Execution' });
+export const conversation = conversationSchema.meta({ id: 'Conversation', examples: [examples.conversation] });
+export const execution = executionSchema.meta({ id: 'Execution', examples: [examples.waiting, examples.succeeded] });
 export const executionSummary = executionSummarySchema.meta({ id: 'ExecutionSummary' });
-export const event = eventSchema.meta({ id: 'Event' });
-export const artifact = artifactSchema.meta({ id: 'Artifact' });
-export const actionRequest = actionRequestSchema.meta({ id: 'ActionRequest' });
+export const event = eventSchema.meta({ id: 'Event', examples: [examples.event] });
+export const artifact = artifactSchema.meta({ id: 'Artifact', examples: [examples.artifact] });
+export const actionRequest = actionRequestSchema.meta({ id: 'ActionRequest', examples: [examples.actionRequest] });
 
-export const createConversation = createConversationRequestSchema.meta({ id: 'CreateConversationRequest' });
+export const createConversation = createConversationRequestSchema.meta({
+  id: 'CreateConversationRequest',
+  examples: [examples.createConversation],
+});
 export const closeConversation = z.strictObject({}).meta({ id: 'CloseConversationRequest' });
-export const startExecution = startExecutionRequestSchema.meta({ id: 'StartExecutionRequest' });
-export const actionResponse = actionResponseSchema.meta({ id: 'ActionResponse' });
+export const startExecution = startExecutionRequestSchema.meta({
+  id: 'StartExecutionRequest',
+  examples: [examples.startExecution],
+});
+export const actionResponse = actionResponseSchema.meta({ id: 'ActionResponse', examples: [examples.actionResponse] });
 export const cancelRequest = z
   .strictObject({ reason: z.string().max(4096).optional() })
-  .meta({ id: 'CancelExecutionRequest' });
+  .meta({ id: 'CancelExecutionRequest', examples: [examples.cancelRequest] });
 
 export const runtimeDescription = z
   .strictObject({ name: z.string(), version: z.string(), protocolVersion: z.string(), providers: z.array(manifest) })
@@ -67,13 +79,20 @@ export const inbox = z
 
 export const readTokenRequest = z
   .strictObject({ ttlSeconds: z.int().min(1).max(3600).optional() })
-  .meta({ id: 'ReadTokenRequest' });
+  .meta({ id: 'ReadTokenRequest', examples: [examples.readTokenRequest] });
 export const readToken = z.strictObject({ token: z.string(), expiresAt: time }).meta({ id: 'ReadToken' });
 
 export const health = z.strictObject({ status: z.literal('ok') }).meta({ id: 'Health' });
 export const readiness = z
   .strictObject({ status: z.enum(['ready', 'not_ready']), missing: z.array(z.string()) })
   .meta({ id: 'Readiness' });
+
+/** Ids in a path, and the filters of lists. */
+export const conversationId = idSchema.meta({ description: 'The conversation.', example: examples.CONVERSATION_ID });
+export const executionId = idSchema.meta({ description: 'The execution.', example: examples.EXECUTION_ID });
+export const actionId = idSchema.meta({ description: 'The action.', example: examples.ACTION_ID });
+export const providerId = idSchema.meta({ description: 'Only those of this provider.' });
+export const state = executionStateSchema.meta({ description: 'Only those in this state.' });
 
 /** A whole number in a query. */
 export function wholeNumber(min: number, max: number, description: string): z.ZodType<number, string> {

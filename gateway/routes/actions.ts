@@ -6,7 +6,7 @@ import { ID_PATTERN, idSchema } from '../../protocol/ids.js';
 import type { GatewayContext } from '../context.js';
 import { idempotencyKeyOf } from '../idempotency.js';
 import { type AnyOperation, operation } from '../operation.js';
-import { actionList, actionResponse, execution, inbox, json, wholeNumber } from '../schemas.js';
+import { actionId, actionList, actionResponse, execution, executionId, inbox, json, wholeNumber } from '../schemas.js';
 
 export function actionOperations(): AnyOperation[] {
   return [
@@ -19,8 +19,8 @@ export function actionOperations(): AnyOperation[] {
       description:
         'Comes from an index that is seconds behind: what was answered just now may still be listed. By default the newest execution comes first; `order=oldest` sorts what is open, up to 10,000, and says when it was cut.',
       query: {
-        state: z.literal('pending').optional(),
-        order: z.enum(['newest', 'oldest']).optional(),
+        state: z.literal('pending').meta({ description: 'There are no others to list.' }).optional(),
+        order: z.enum(['newest', 'oldest']).meta({ description: 'Which comes first. Default `newest`.' }).optional(),
         limit: wholeNumber(1, 1000, 'Actions a page. Default 100.').optional(),
         pageToken: z.string().max(10_000).meta({ description: 'The `nextPageToken` of the page before.' }).optional(),
       },
@@ -34,7 +34,8 @@ export function actionOperations(): AnyOperation[] {
       id: 'listActions',
       tag: 'Actions',
       summary: 'The open actions of an execution',
-      params: { id: idSchema },
+      description: 'Read from its log, so what was answered just now is not among them.',
+      params: { id: executionId },
       replies: { 200: json('Those that wait for an answer now.', actionList) },
       problems: ['NOT_FOUND'],
       handle: async ({ c, client, params }) =>
@@ -48,7 +49,7 @@ export function actionOperations(): AnyOperation[] {
       summary: 'Answer an action',
       description:
         'Answers once the answer is accepted durably. Repeated with the same `Idempotency-Key` it gives the first outcome. After a 503 `details.outcome` is `unknown`: repeat it with `details.responseId` as the key.',
-      params: { id: idSchema, actionId: idSchema },
+      params: { id: executionId, actionId },
       headers: {
         'Idempotency-Key': idSchema.optional().meta({ description: 'Names this answer. Default: random.' }),
       },

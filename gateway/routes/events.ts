@@ -3,11 +3,10 @@ import { z } from 'zod';
 import type { Subscription } from '../../client/subscribe.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { HoldfastEvent } from '../../protocol/event.js';
-import { idSchema } from '../../protocol/ids.js';
 import { wantsEventStream } from '../accept.js';
 import type { GatewayContext } from '../context.js';
 import { type AnyOperation, operation } from '../operation.js';
-import { eventList, wholeNumber } from '../schemas.js';
+import { eventList, executionId, wholeNumber } from '../schemas.js';
 import type { Streams } from '../streams.js';
 
 const MAX_PAGE = 10_000;
@@ -36,7 +35,7 @@ export function eventOperations(): AnyOperation[] {
       summary: 'Read the log of an execution, or follow it',
       description: description.replaceAll('\n', ' '),
       access: 'events',
-      params: { id: idSchema },
+      params: { id: executionId },
       query: {
         after: wholeNumber(0, Number.MAX_SAFE_INTEGER, 'The last sequence you have. Default 0.').optional(),
         limit: wholeNumber(1, MAX_PAGE, 'Events a page, in JSON only. Default 1,000.').optional(),

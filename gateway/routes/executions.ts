@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { Execution } from '../../protocol/execution.js';
-import { idSchema } from '../../protocol/ids.js';
-import { executionStateSchema, isTerminal } from '../../protocol/lifecycle.js';
+import { isTerminal } from '../../protocol/lifecycle.js';
 import type { GatewayContext } from '../context.js';
 import { idempotencyKeyOf } from '../idempotency.js';
 import { type AnyOperation, type Call, operation } from '../operation.js';
@@ -11,12 +10,16 @@ import { DEFAULT_TTL_SECONDS } from '../read-tokens.js';
 import {
   artifactList,
   cancelRequest,
+  conversationId,
   execution,
+  executionId,
   executionList,
   json,
+  providerId,
   readToken,
   readTokenRequest,
   startExecution,
+  state,
   wholeNumber,
 } from '../schemas.js';
 import type { GatewayClient, Settings } from '../settings.js';
@@ -29,8 +32,8 @@ const time = (what: string) => z.iso.datetime({ offset: true }).meta({ descripti
 
 /** The filters of a list, but for the conversation. */
 export const listQuery = {
-  state: executionStateSchema.optional(),
-  providerId: idSchema.optional(),
+  state: state.optional(),
+  providerId: providerId.optional(),
   after: time('Created after this moment (ISO 8601).').optional(),
   before: time('Created before this moment. Executions that have rolled over since may be missing.').optional(),
   limit: wholeNumber(1, 1000, 'Executions a page. Default 100.').optional(),
@@ -46,6 +49,17 @@ const idempotencyKey = z
 
 export function executionOperations(): AnyOperation[] {
   return [
+    operation({
+      method: 'get',
+      path: '/v1/executions',
+      id: 'listExecutions',
+      tag: 'Executions',
+      summary: 'List executions, newest first',
+      description: 'Comes from an index that is seconds behind; `starting` counts as `queued`.',
+      query: { ...listQuery, conversationId: conversationId.optional() },
+      replies: { 200: json('One page.', executionList) },
+      handle: async ({ c, client, query }) => c.json(await client.listExecutions(query)),
+    }),
     operation({
       method: 'post',
       path: '/v1/executions',
@@ -81,22 +95,12 @@ export function executionOperations(): AnyOperation[] {
     }),
     operation({
       method: 'get',
-      path: '/v1/executions',
-      id: 'listExecutions',
-      tag: 'Executions',
-      summary: 'List executions, newest first',
-      description: 'Comes from an index that is seconds behind; `starting` counts as `queued`.',
-      query: { ...listQuery, conversationId: idSchema.optional() },
-      replies: { 200: json('One page.', executionList) },
-      handle: async ({ c, client, query }) => c.json(await client.listExecutions(query)),
-    }),
-    operation({
-      method: 'get',
       path: '/v1/executions/{id}',
       id: 'getExecution',
       tag: 'Executions',
       summary: 'Read an execution, or wait for its end',
-      params: { id: idSchema },
+      description: 'Read from its log, which needs no worker. One that failed is 200 too, with its `error`.',
+      params: { id: executionId },
       query: {
         waitSeconds: wholeNumber(
           0,
@@ -120,7 +124,7 @@ export function executionOperations(): AnyOperation[] {
       summary: 'Ask for an execution to be cancelled',
       description:
         'Waits up to 2 s for `cancelled` and returns the execution as it then is; `run.cancelled` in its log confirms it. One that has ended is returned unchanged.',
-      params: { id: idSchema },
+      params: { id: executionId },
       body: cancelRequest,
       replies: { 200: json('The execution.', execution) },
       problems: ['NOT_FOUND'],
@@ -136,7 +140,8 @@ export function executionOperations(): AnyOperation[] {
       id: 'listArtifacts',
       tag: 'Executions',
       summary: 'The descriptors of what an execution made, in order of creation',
-      params: { id: idSchema },
+      description: 'Where the bytes are, `uri` says, if the provider gave one; they never pass through here.',
+      params: { id: executionId },
       replies: { 200: json('The artifacts.', artifactList) },
       problems: ['NOT_FOUND', 'EVENTS_EXPIRED'],
       handle: async ({ c, client, params }) => c.json({ artifacts: await client.artifacts(params.id) }),
@@ -149,7 +154,7 @@ export function executionOperations(): AnyOperation[] {
       summary: "A short-lived token for one execution's events",
       description:
         'For an EventSource in a browser, which sends no headers: `GET /v1/executions/{id}/events?access_token=…`. A stream that is open when it expires goes on; to connect again takes a new one.',
-      params: { id: idSchema },
+      params: { id: executionId },
       body: readTokenRequest,
       replies: { 200: json('The token, and when it expires.', readToken) },
       problems: ['NOT_FOUND'],
@@ -164,7 +169,11 @@ async function readTokenFor({
   params,
   body,
   settings,
-}: Call<{ id: typeof idSchema }, object & Record<never, never>, z.output<typeof readTokenRequest>>): Promise<Response> {
+}: Call<
+  { id: typeof executionId },
+  object & Record<never, never>,
+  z.output<typeof readTokenRequest>
+>): Promise<Response> {
   const { id } = await client.getExecution(params.id);
   return c.json(settings.readTokens.issue(client.tenant, id, body.ttlSeconds ?? DEFAULT_TTL_SECONDS));
 }
