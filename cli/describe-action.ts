@@ -17,11 +17,11 @@ export function questionLines(action: ActionRequest): string[] {
   return [...lines.map((line) => `│ ${line}`), ...own];
 }
 
-/** How to answer it from any terminal. */
-export function answerCommands(executionId: string, { kind }: Pick<ActionRequest, 'kind'>): string {
+/** How to answer it from any terminal: this action and no other, should it be taken back and another one be asked. */
+export function answerCommands(executionId: string, { kind, id }: Pick<ActionRequest, 'kind' | 'id'>): string {
   return kind === 'approval'
-    ? `holdfast approve ${executionId}, or holdfast reject ${executionId}`
-    : `holdfast answer ${executionId} --text "…"`;
+    ? `holdfast approve ${executionId} ${id}, or holdfast reject ${executionId} ${id}`
+    : `holdfast answer ${executionId} ${id} --text "…"`;
 }
 
 /** Agents that speak ACP put the call itself into the payload. */

@@ -149,13 +149,14 @@ class Follow {
     else if (said === 'left') {
       if (!this.interrupts.leaving.signal.aborted)
         this.screen.say('It is not asked any more: it was answered elsewhere.');
-    } else if (!(await this.respond(action, { ...said, expectedDigest: action.digest }))) await this.ask(action, next);
+    } else if (!(await this.respond(action, said))) await this.ask(action, next);
   }
 
-  /** False when the answer is none that it takes: the question is open still. */
+  /** To what was asked and nothing else. False when the answer is none that it takes: the question is open still. */
   private async respond(action: ActionRequest, response: ActionResponse): Promise<boolean> {
     try {
-      await this.client.respond(this.options.executionId, action.id, response);
+      const given = { ...response, expectedDigest: action.digest };
+      await this.client.respond(this.options.executionId, action.id, given);
       return true;
     } catch (error) {
       if (!(error instanceof HoldfastError)) throw error;

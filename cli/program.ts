@@ -77,7 +77,10 @@ function ofTenant(command: Command): Command {
 function forGateway(command: Command): Command {
   return command
     .option('--host <address>', 'where the gateway listens (HOLDFAST_HOST, else 127.0.0.1)')
-    .option('--insecure', 'listen beyond this machine without HOLDFAST_API_TOKENS')
+    .option(
+      '--insecure',
+      'listen beyond this machine without HOLDFAST_API_TOKENS, for who calls by address or by an allowed host',
+    )
     .option('--allow-host <name>', 'a name that the Host header may have; may be repeated', collect)
     .option('--origin <origin>', 'a site whose pages may call; may be repeated', collect)
     .option('--access-log', 'a line of JSON for each request, on standard error');

@@ -19,8 +19,11 @@ const CORS_HEADERS = {
 export function hostAndOrigin(settings: Settings): MiddlewareHandler<GatewayEnv> {
   return async (c, next) => {
     const host = (c.req.header('host') ?? new URL(c.req.url).host).toLowerCase();
-    if (settings.hosts !== undefined && !settings.hosts.has(withoutPort(host)))
-      throw new Refusal('FORBIDDEN', 'this Host is not served here; name it in "hosts", or call by the address itself');
+    if (!settings.takesHost(withoutPort(host)))
+      throw new Refusal(
+        'FORBIDDEN',
+        'this Host is not served here; name it in "hosts" (holdfast serve --allow-host), or call by the address itself',
+      );
     const origin = c.req.header('origin')?.toLowerCase();
     const isAllowed = origin !== undefined && settings.origins.has(origin);
     if (origin !== undefined && !isAllowed && origin.replace(/^https?:\/\//, '') !== host)

@@ -1,16 +1,20 @@
 /** The gateway as a server of its own: where it may listen, how long connections live, and how it ends. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, isIP, type Socket } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
 import { HoldfastError } from '../protocol/errors.js';
 import { appOf } from './app.js';
 import type { Problem } from './problem.js';
 import { PROBLEM_STATUS, problemResponse } from './problem.js';
-import { type GatewayOptions, LOOPBACK_HOSTS, type Settings, settingsOf } from './settings.js';
+import { type GatewayOptions, isLoopbackHost, type Settings, settingsOf } from './settings.js';
 
 export interface ServeOptions extends GatewayOptions {
-  /** Default `127.0.0.1`. Any address that is not of this machine alone takes `tokens`, or `insecure`. */
+  /**
+   * Default `127.0.0.1`. Any address that is not of this machine alone takes `tokens`, or `insecure`. Which Host headers
+   * are taken, besides `hosts`: on this machine its own names; elsewhere with tokens any unless `hosts` has some, and
+   * without tokens addresses alone: a web page can have a name of its own lead here, but not an address.
+   */
   readonly hostname?: string;
   /** Default 4310; 0 for any that is free. */
   readonly port?: number;
@@ -56,9 +60,7 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
       'VALIDATION_ERROR',
       `${hostname} can be reached from elsewhere: set HOLDFAST_API_TOKENS (or tokens), or say insecure`,
     );
-  const own = isLoopback ? [...LOOPBACK_HOSTS, inUrl(hostname)] : 'any';
-  const hosts = options.hosts === 'any' || own === 'any' ? (options.hosts ?? own) : [...own, ...(options.hosts ?? [])];
-  const settings = settingsOf({ ...options, hosts });
+  const settings = settingsOf(options, ownHosts(hostname, isLoopback, tokens.length > 0));
   const app = appOf(settings);
   const listener = getRequestListener(app.fetch, {
     hostname: inUrl(hostname),
@@ -136,6 +138,14 @@ function refuseBroken(error: NodeJS.ErrnoException, socket: Socket): void {
   const status = `${PROBLEM_STATUS[problem.code]} ${tooLarge ? 'Payload Too Large' : 'Bad Request'}`;
   const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
   socket.end(`${head}Connection: close\r\n\r\n${body}`);
+}
+
+/** The Host headers that are taken without being named, or undefined where that is left to `hosts`. */
+function ownHosts(hostname: string, isLoopback: boolean, hasTokens: boolean): ((host: string) => boolean) | undefined {
+  const isOwn = (host: string): boolean => isLoopbackHost(host) || host === inUrl(hostname).toLowerCase();
+  if (isLoopback) return isOwn;
+  if (hasTokens) return undefined;
+  return (host) => isOwn(host) || isIP(host.replace(/^\[(.*)\]$/, '$1')) !== 0;
 }
 
 function isLoopbackAddress(hostname: string): boolean {

@@ -37,7 +37,10 @@ export interface GatewayOptions {
   readonly defaultTenant?: string;
   /** Who may call. Without any, everyone who reaches it. */
   readonly tokens?: readonly ApiToken[];
-  /** Names that a Host header may have, without the port. Default: those of this machine alone, unless there are tokens. */
+  /**
+   * Names that a Host header may have, without the port. Default: any when there are tokens, else those of this machine
+   * alone; of `serveGateway`, see there.
+   */
   readonly hosts?: readonly string[] | 'any';
   /** Origins of web pages that may call from another site, such as `https://app.example`. Default none: CORS is off. */
   readonly origins?: readonly string[];
@@ -60,7 +63,8 @@ export interface Settings {
   readonly defaultTenant: string;
   readonly tokens: ApiTokens | undefined;
   readonly readTokens: ReadTokens;
-  readonly hosts: ReadonlySet<string> | undefined;
+  /** Whether a request may call us so: the Host header in lower case, without its port. */
+  readonly takesHost: (host: string) => boolean;
   readonly origins: ReadonlySet<string>;
   readonly maxBodyBytes: number;
   readonly streams: Streams;
@@ -70,10 +74,17 @@ export interface Settings {
 }
 
 /** What `Host` says when a program on this machine calls; a name that was bound to this address by a stranger is not. */
-export const LOOPBACK_HOSTS = ['localhost', '127.0.0.1', '[::1]'] as const;
+const LOOPBACK_HOSTS: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
-/** @throws HoldfastError `VALIDATION_ERROR` that names the option */
-export function settingsOf(options: GatewayOptions): Settings {
+export function isLoopbackHost(host: string): boolean {
+  return LOOPBACK_HOSTS.includes(host);
+}
+
+/**
+ * @param own decides on Host headers by itself, besides the names in `hosts`
+ * @throws HoldfastError `VALIDATION_ERROR` that names the option
+ */
+export function settingsOf(options: GatewayOptions, own?: (host: string) => boolean): Settings {
   const { client, clientFor, tokens = [], origins = [], readTokenSecret, logger } = options;
   if ((client === undefined) === (clientFor === undefined)) throw wrong('give either "client" or "clientFor"');
   tokens.forEach((token, index) => {
@@ -89,13 +100,15 @@ export function settingsOf(options: GatewayOptions): Settings {
   const defaultTenant = client?.tenant ?? options.defaultTenant ?? DEFAULT_TENANT;
   if (options.defaultTenant !== undefined && options.defaultTenant !== defaultTenant)
     throw wrong("defaultTenant: is another than the client's");
-  const hosts = options.hosts ?? (tokens.length > 0 ? 'any' : LOOPBACK_HOSTS);
   return {
     clientFor: clientFor ?? (() => client as GatewayClient),
     defaultTenant,
     tokens: tokens.length > 0 ? new ApiTokens(tokens, defaultTenant) : undefined,
     readTokens: new ReadTokens(readTokenSecret),
-    hosts: hosts === 'any' ? undefined : new Set(hosts.map((host) => host.toLowerCase())),
+    takesHost: hostCheck(
+      options.hosts,
+      own ?? (tokens.length > 0 || options.hosts !== undefined ? undefined : isLoopbackHost),
+    ),
     origins: new Set(origins.map((origin) => origin.toLowerCase())),
     maxBodyBytes: positive('maxBodyBytes', options.maxBodyBytes, 1024 * 1024),
     streams: new Streams({
@@ -106,6 +119,13 @@ export function settingsOf(options: GatewayOptions): Settings {
     logger,
     closing: new AbortController(),
   };
+}
+
+/** Any, where nothing is said of them. */
+function hostCheck(hosts: GatewayOptions['hosts'], own?: (host: string) => boolean): (host: string) => boolean {
+  if (hosts === 'any' || (hosts === undefined && own === undefined)) return () => true;
+  const named = new Set((hosts ?? []).map((host) => host.toLowerCase()));
+  return (host) => named.has(host) || own?.(host) === true;
 }
 
 function positive(name: string, value: number | undefined, standard: number): number {

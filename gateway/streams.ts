@@ -8,7 +8,7 @@ import { commentFrame, eventFrame, NEVER_RETRY_MS, RETRY_MS, retryFrame } from '
 import { Refusal } from './problem.js';
 
 /** Why a stream ended. `complete`: after the log's end. Everything else has the client come back with its cursor. */
-export type StreamEnd = 'complete' | 'gone' | 'slow' | 'closing' | 'error';
+export type StreamEnd = 'complete' | 'gone' | 'slow' | 'expired' | 'closing' | 'error';
 
 /** How long a reader that was sent away may take to read what it was given, in milliseconds. */
 const LINGER_MS = 30_000;
@@ -26,6 +26,8 @@ export interface StreamSource {
   readonly events: AsyncIterableIterator<HoldfastEvent>;
   /** There is nothing to send: the log is over. */
   readonly isOver: boolean;
+  /** Until when its reader may read, in milliseconds since 1970: ended within a second then, and nothing sent after it. */
+  readonly expiresAt?: number | undefined;
   /** Called once, when it ends. */
   readonly ended: (end: StreamEnd, sent: number, error?: unknown) => void;
   /** Called when a slow reader did not even take its end. */
@@ -139,6 +141,10 @@ class EventStream {
       this.end(this.source.isOver ? 'complete' : 'closing');
       return;
     }
+    if (this.isExpired) {
+      this.end('expired');
+      return;
+    }
     this.sent += 1;
     this.give(eventFrame(result.value));
     if (isTerminalEvent(result.value)) this.end('complete');
@@ -152,11 +158,19 @@ class EventStream {
 
   tick(now: number): void {
     const quiet = now - this.lastMove;
-    if (this.isWanted && quiet >= this.settings.heartbeatMs) this.give(commentFrame('alive'));
-    else if (!this.isWanted && quiet >= this.settings.stallMs) {
-      this.end('slow');
-      setTimeout(this.source.destroy, LINGER_MS).unref();
-    }
+    if (this.isExpired) this.sendAway('expired');
+    else if (this.isWanted && quiet >= this.settings.heartbeatMs) this.give(commentFrame('alive'));
+    else if (!this.isWanted && quiet >= this.settings.stallMs) this.sendAway('slow');
+  }
+
+  private get isExpired(): boolean {
+    return this.source.expiresAt !== undefined && Date.now() >= this.source.expiresAt;
+  }
+
+  private sendAway(end: StreamEnd): void {
+    this.end(end);
+    // It may not even take its end.
+    setTimeout(this.source.destroy, LINGER_MS).unref();
   }
 
   /** Ends it cleanly: the client sees a whole answer, and comes back with its cursor unless the log is over. */

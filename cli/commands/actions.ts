@@ -157,9 +157,11 @@ async function respond(
   { responseId = randomId('resp'), digest }: { readonly responseId?: string; readonly digest?: string },
 ): Promise<number> {
   const { id: actionId } = action;
+  // What was read here is what is decided on, unless the caller says what was.
+  const expectedDigest = digest ?? ('digest' in action ? action.digest : undefined);
+  const given = expectedDigest === undefined ? response : { ...response, expectedDigest };
   try {
-    const expected = digest === undefined ? {} : { expectedDigest: digest };
-    await client.respond(executionId, actionId, { ...response, ...expected }, { responseId });
+    await client.respond(executionId, actionId, given, { responseId });
   } catch (error) {
     if (!(error instanceof HoldfastError) || error.code !== 'RUNTIME_UNAVAILABLE') throw error;
     const again = `repeat it with: ${actionId} --response-id ${responseId}`;
@@ -171,6 +173,6 @@ async function respond(
   // Where no action was named, this is how one sees which it was.
   const asks = 'title' in action ? [`│ ${oneLine(action.title, 500)}`] : [];
   const said = response.approved === undefined ? 'answered' : response.approved ? 'approved' : 'rejected';
-  out.tell({ executionId, actionId, responseId, ...response }, `${said}: ${actionId} of ${executionId}`, ...asks);
+  out.tell({ executionId, actionId, responseId, ...given }, `${said}: ${actionId} of ${executionId}`, ...asks);
   return EXIT.ok;
 }

@@ -6,6 +6,7 @@ import type { HoldfastEvent } from '../../protocol/event.js';
 import { wantsEventStream } from '../accept.js';
 import type { GatewayContext } from '../context.js';
 import { type AnyOperation, operation } from '../operation.js';
+import type { ReadGrant } from '../read-tokens.js';
 import { eventList, executionId, wholeNumber } from '../schemas.js';
 import type { Streams } from '../streams.js';
 
@@ -21,8 +22,8 @@ const STREAM_HEADERS = {
 
 const description = `In JSON, one page. With \`Accept: text/event-stream\`, a stream: first what there is after the
 cursor, then what comes, live; it ends after the terminal event. \`id\` is the sequence, \`event\` the type, \`data\` the
-event. A comment every 15 s shows that it lives. It may end at any time without a terminal event: connect again with the
-last \`id\`. \`Last-Event-ID\`, which a browser sends then, wins over \`after\`; sent for a log that is over, it is answered
+event. A comment every 15 s shows that it lives. It may end at any time without a terminal event, as it does when its read token
+expires: connect again with the last \`id\`. \`Last-Event-ID\`, which a browser sends then, wins over \`after\`; sent for a log that is over, it is answered
 with 204, so that an EventSource stops.`;
 
 export function eventOperations(): AnyOperation[] {
@@ -104,6 +105,7 @@ async function streamOf(
   return streams.start({
     events: first === undefined ? events : startingWith(first, events),
     isOver: at === 'end',
+    expiresAt: expiryOf(c.get('identity').grant),
     ended: (end, sent, error) => {
       notes.stream = end;
       notes.events = sent;
@@ -113,6 +115,10 @@ async function streamOf(
       if (outgoing !== undefined && !outgoing.writableFinished) outgoing.destroy();
     },
   });
+}
+
+function expiryOf(grant: ReadGrant | undefined): number | undefined {
+  return grant === undefined ? undefined : Date.parse(grant.expiresAt);
 }
 
 function startingWith(

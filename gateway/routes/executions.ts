@@ -153,7 +153,7 @@ export function executionOperations(): AnyOperation[] {
       tag: 'Executions',
       summary: "A short-lived token for one execution's events",
       description:
-        'For an EventSource in a browser, which sends no headers: `GET /v1/executions/{id}/events?access_token=…`. A stream that is open when it expires goes on; to connect again takes a new one.',
+        'For an EventSource in a browser, which sends no headers: `GET /v1/executions/{id}/events?access_token=…`. A stream that is open when it expires ends; to connect again takes a new one.',
       params: { id: executionId },
       body: readTokenRequest,
       replies: { 200: json('The token, and when it expires.', readToken) },

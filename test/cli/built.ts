@@ -8,6 +8,7 @@ import { type CommandOptions, type Ended, type Running, start } from './command.
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PTY = fileURLToPath(new URL('./terminal.py', import.meta.url));
+const PYTHON = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).trim();
 
 export class Built {
   private readonly folder = join(ROOT, '.cache', `cli-test-${process.pid}-${Date.now()}`);
@@ -36,7 +37,8 @@ export class Built {
 
   /** At a terminal of its own: `type` is its keyboard, `stdout` its screen. */
   atTerminal(args: readonly string[], options: CommandOptions = {}): Terminal {
-    const command = ['python3', PTY, ...this.command] as [string, ...string[]];
+    // By its path: what is on PATH may be what is tried.
+    const command = [PYTHON, PTY, ...this.command] as [string, ...string[]];
     return new Terminal(
       start(args, { ...options, command, stdin: 'pipe', env: { ...this.env, TERM: 'xterm', ...options.env } }),
     );

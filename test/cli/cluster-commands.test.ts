@@ -18,19 +18,20 @@ let server: DevServer;
 let env: NodeJS.ProcessEnv;
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-test-'));
 const config = join(folder, 'holdfast.config.json');
+const database = join(folder, 'state.db');
 
 beforeAll(async () => {
   holdfast = new Built();
-  server = await startDevServer();
+  server = await startDevServer({ dbFile: database });
   env = { TEMPORAL_ADDRESS: server.address };
   writeFileSync(config, JSON.stringify({ providers: { scripted: {} }, drainMs: 0 }));
   const connection = await Connection.connect({ address: server.address });
-  await connection.workflowService.registerNamespace({
-    namespace: 'bare',
-    workflowExecutionRetentionPeriod: msToTs('3 days'),
-  });
-  // Each part of the server learns of a namespace in its own time.
-  await vi.waitFor(() => connection.operatorService.listSearchAttributes({ namespace: 'bare' }), { timeout: 20_000 });
+  const workflowExecutionRetentionPeriod = msToTs('3 days');
+  for (const namespace of ['bare', 'empty']) {
+    await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
+    // Each part of the server learns of a namespace in its own time.
+    await vi.waitFor(() => connection.operatorService.listSearchAttributes({ namespace }), { timeout: 20_000 });
+  }
   await connection.close();
 });
 
@@ -109,12 +110,15 @@ async function expectWell(): Promise<void> {
   const file = join(folder, 'ui.json');
   writeFileSync(file, JSON.stringify({ uiUrl }));
   const path = `${folder}:${process.env.PATH}`;
-  const { code, stdout, stderr } = await run(['doctor', '--config', file], { env: { ...env, PATH: path } });
+  const terminal = holdfast.atTerminal(['doctor', '--config', file], { env: { ...env, PATH: path } });
+  const { code } = await terminal.ended;
   ui.close();
-  expect([code, stderr]).toEqual([0, '']);
-  expect(stdout).toMatch(
-    /^✓ node .*\n✓ configuration .*\n✓ server .*\n✓ Temporal UI .*\n✓ search attributes .*\n✓ workers .*\n✓ provider scripted .*\n✓ agents on PATH +opencode .*\n$/,
-  );
+  expect([code, terminal.screen]).toEqual([
+    0,
+    expect.stringMatching(
+      /^✓ node .*\n✓ configuration .*\n✓ server .*\n✓ Temporal UI .*\n✓ search attributes .*\n✓ workers .*\n✓ provider scripted .*\n✓ agents on PATH +opencode .*\n$/,
+    ),
+  ]);
 }
 
 const KEY = 'a-token-of-tenant-a';
@@ -160,46 +164,6 @@ test('serve beyond this machine takes tokens; a port that is taken is named', as
   expect(busy.stderr).toMatch(new RegExp(`127\\.0\\.0\\.1:${port} is in use already; choose another port`));
 }, 120_000);
 
-interface Finding {
-  readonly check: string;
-  readonly status: string;
-  readonly advice?: string;
-}
-
-test('doctor says of each thing that is missing what to do about it', async () => {
-  const broken = join(folder, 'broken.json');
-  writeFileSync(broken, JSON.stringify({ provider: {} }));
-  const examined = async (
-    args: readonly string[],
-    more: NodeJS.ProcessEnv = env,
-  ): Promise<[code: unknown, Record<string, Finding>]> => {
-    const { code, stdout } = await run(['doctor', '--json', ...args], { env: { ...more, PATH: folder } });
-    return [code, Object.fromEntries(records<Finding>(stdout).map((finding) => [finding.check, finding]))];
-  };
-  const connection = await Connection.connect({ address: server.address });
-  await connection.workflowService.registerNamespace({
-    namespace: 'empty',
-    workflowExecutionRetentionPeriod: msToTs('3 days'),
-  });
-  await vi.waitFor(() => connection.operatorService.listSearchAttributes({ namespace: 'empty' }), { timeout: 20_000 });
-  await connection.close();
-  const [[file, config], [nobody, away], [empty, found]] = await Promise.all([
-    examined(['--config', broken]),
-    examined(['--address', '127.0.0.1:1'], {}),
-    examined(['--namespace', 'empty']),
-  ]);
-  expect([file, nobody, empty]).toEqual([1, 1, 1]);
-  expect(config.configuration).toMatchObject({
-    status: 'fail',
-    found: expect.stringContaining('provider: there is no such key'),
-  });
-  expect(away.server).toMatchObject({ status: 'fail', advice: expect.stringContaining('holdfast dev') });
-  expect(away['Temporal UI']).toMatchObject({ status: 'warn', advice: expect.stringContaining('uiUrl') });
-  expect(found['search attributes']).toMatchObject({ status: 'fail', advice: 'run: holdfast setup' });
-  expect(found.workers).toMatchObject({ status: 'fail', advice: 'start one: holdfast worker' });
-  expect(found.providers).toMatchObject({ status: 'fail', advice: 'start a worker: holdfast worker' });
-}, 120_000);
-
 test('the environment and the profiles of Temporal’s own TOML file say which cluster; a flag wins', async () => {
   const toml = join(folder, 'temporal.toml');
   writeFileSync(toml, `[profile.here]\naddress = "${server.address}"\n[profile.else]\naddress = "127.0.0.1:1"\n`);
@@ -213,4 +177,45 @@ test('the environment and the profiles of Temporal’s own TOML file say which c
   expect([here.code, other.code, none.code, flag.code]).toEqual([0, 1, 2, 0]);
   expect(other.stderr).toContain('no Temporal server answers at 127.0.0.1:1');
   expect(none.stderr).toContain("Profile 'nowhere' not found");
+}, 120_000);
+
+test('doctor, at a terminal, says of each thing that is missing what to do about it', async () => {
+  const broken = join(folder, 'broken.json');
+  writeFileSync(broken, JSON.stringify({ provider: {} }));
+  const elsewhere = join(folder, 'elsewhere.json');
+  writeFileSync(elsewhere, JSON.stringify({ address: '127.0.0.1:1', uiUrl: 'http://127.0.0.1:1' }));
+  const nothing = mkdtempSync(join(folder, 'path-'));
+  const examined = async (...args: string[]): Promise<[code: unknown, screen: string]> => {
+    const terminal = holdfast.atTerminal(['doctor', ...args], { env: { PATH: nothing } });
+    return [(await terminal.ended).code, terminal.screen];
+  };
+  // A server that was started anew knows what was announced, and has not seen who polls.
+  const { address } = server;
+  await server.stop();
+  const port = Number(address.split(':').at(-1));
+  server = await startDevServer({ port, dbFile: database });
+  const there = ['--address', server.address];
+  const [file, away, empty, announced] = await Promise.all([
+    examined('--config', broken),
+    examined('--config', elsewhere),
+    examined(...there, '--namespace', 'empty'),
+    examined(...there),
+  ]);
+  for (const [code, screen] of [file, away, empty, announced]) {
+    expect([code, screen]).toEqual([1, expect.stringContaining('✓ node')]);
+    expect(screen).toMatch(/! agents on PATH +none of opencode, .*\n {4}→ .*npm install -g opencode-ai/);
+  }
+  expect(file[1]).toMatch(/✗ configuration .*provider: there is no such key\n {4}→ mend the file/);
+  expect(away[1]).toMatch(
+    /✗ server .*\n {4}→ start one \(holdfast dev\).*TEMPORAL_ADDRESS\n! Temporal UI .*\n {4}→ .*"uiUrl"/,
+  );
+  expect(empty[1]).toMatch(/✓ server /);
+  expect(empty[1]).toMatch(/✗ search attributes .*lacks .*HoldfastState.*\n {4}→ run: holdfast setup\n/);
+  expect(empty[1]).toMatch(/✗ workers .*\n {4}→ start one: holdfast worker\n/);
+  expect(empty[1]).toMatch(/✗ providers .*\n {4}→ start a worker: holdfast worker\n/);
+  expect(announced[1]).toMatch(/✓ search attributes /);
+  expect(announced[1]).toMatch(/✗ workers /);
+  expect(announced[1]).toMatch(
+    /! provider scripted .*no worker polls its queue\n {4}→ .*start a worker with scripted\n/,
+  );
 }, 120_000);

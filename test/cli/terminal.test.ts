@@ -183,17 +183,23 @@ test(
     for (const part of [first, second, third, 'First?', 'Third?', 'approval', 'input'])
       expect(inbox.stdout).toContain(part);
     expect(records<Execution>(ls.stdout).map(({ id }) => id)).toEqual(expect.arrayContaining([first, second]));
-    expect(show.stdout).toMatch(/state +awaiting_approval\n[\s\S]*│ First\?\nanswer: holdfast approve exec_/);
+    const [asked] = (await client.getExecution(first)).pendingActions;
+    // What it says to type answers this action, not whatever is asked by then.
+    expect(show.stdout).toMatch(/state +awaiting_approval\n[\s\S]*│ First\?\nanswer: /);
+    expect(show.stdout).toContain(`holdfast approve ${first} ${asked?.id}, or holdfast reject ${first} ${asked?.id}\n`);
 
     const [yes, no, said, late] = await Promise.all([
-      holdfast.run(['approve', first]),
+      holdfast.run(['approve', first, asked?.id ?? '']),
       holdfast.run(['reject', second, '--json']),
       holdfast.run(['answer', third, '--value', '{"n":1}']),
       holdfast.run(['answer', third]),
     ]);
     expect([yes.code, no.code, said.code, late.code]).toEqual([0, 0, 0, 2]);
     expect(yes.stdout).toMatch(/^approved: act_\w+ of exec_\w+\n│ First\?\n$/);
-    expect(records(no.stdout)).toMatchObject([{ executionId: second, approved: false }]);
+    // With what was read of the action that is open, so that it answers that one.
+    const expectedDigest = asked?.digest;
+    expect(expectedDigest).toMatch(/^[0-9a-f]{64}$/);
+    expect(records(no.stdout)).toMatchObject([{ executionId: second, approved: false, expectedDigest }]);
     // Nobody is there to ask: it says so, with the flags that help, and does not hang.
     expect(late.stderr).toMatch(
       /^holdfast: VALIDATION_ERROR: there is no terminal to ask at: give the answer by --text, --value/,

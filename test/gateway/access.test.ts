@@ -40,9 +40,14 @@ function as(token: string | undefined): Record<string, string> {
 }
 
 /** A request whose Host and Origin are what we say, which fetch would not do. */
-async function from(headers: Record<string, string>, method = 'GET', path = '/v1/runtime'): Promise<number> {
+async function from(
+  headers: Record<string, string>,
+  method = 'GET',
+  path = '/v1/runtime',
+  url = open.url,
+): Promise<number> {
   return await new Promise((resolve, reject) => {
-    const call = request(`${open.url}${path}`, { method, headers }, (response) => {
+    const call = request(`${url}${path}`, { method, headers }, (response) => {
       response.resume();
       resolve(response.statusCode ?? 0);
     });
@@ -170,18 +175,30 @@ describe('an API token', () => {
 });
 
 describe('an address that others can reach', () => {
-  it('takes tokens, or a plain word', async () => {
+  it('takes tokens, or a plain word, and then callers that use an address or a name that it was given', async () => {
     const options = { client: cluster.client, port: 0, handleSignals: false };
     for (const hostname of ['0.0.0.0', '::', '192.0.2.1', 'gateway.example'])
       await expect(serveGateway({ ...options, hostname })).rejects.toThrow('HOLDFAST_API_TOKENS');
     const insecure = await serveGateway({ ...options, hostname: '0.0.0.0', insecure: true });
     expect((await fetch(`${insecure.url}/v1/runtime`)).status).toBe(200);
+    const { port: open } = new URL(insecure.url);
+    const called = (host: string) => from({ host }, 'GET', '/v1/runtime', `http://127.0.0.1:${open}`);
+    for (const host of ['0.0.0.0', '10.0.0.1:4310', '[2001:db8::1]', 'localhost'])
+      expect([host, await called(host)]).toEqual([host, 200]);
+    // Whoever owns a name can have it lead here, and the user's browser with it.
+    for (const host of ['evil.example', '10.0.0.1.evil.example', 'gateway'])
+      expect([host, await called(host)]).toEqual([host, 403]);
     await insecure.close(0);
+    const named = await serveGateway({ ...options, hostname: '0.0.0.0', insecure: true, hosts: ['Gateway'] });
+    const name = `http://127.0.0.1:${new URL(named.url).port}`;
+    const codes = ['gateway:80', '10.0.0.1', 'evil.example'].map((host) => from({ host }, 'GET', '/v1/runtime', name));
+    expect(await Promise.all(codes)).toEqual([200, 200, 403]);
+    await named.close(0);
     const guarded = await serveGateway({ ...options, hostname: '0.0.0.0', tokens: [{ token: ANN }] });
     expect((await fetch(`${guarded.url}/v1/runtime`)).status).toBe(401);
     expect((await fetch(`${guarded.url}/v1/runtime`, { headers: as(ANN) })).status).toBe(200);
     await guarded.close(0);
-    const { port } = new URL(open.url);
+    const { port } = new URL(ann.url);
     await expect(serveGateway({ ...options, port: Number(port) })).rejects.toThrow('in use already');
   });
 });
@@ -214,11 +231,18 @@ describe('a read token', () => {
     expect((await ann.get(`/v1/executions/${id}/events`, nobody)).status).toBe(401);
   });
 
-  it('expires', async () => {
-    const { id } = await ann.run(undefined, [{ say: 'x' }]);
-    const { body } = await ann.post(`/v1/executions/${id}:readToken`, { ttlSeconds: 1 });
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
-    const answer = await fetch(`${ann.url}/v1/executions/${id}/events?access_token=${body.token}`);
+  it('expires, and ends the stream that it opened: whole, with no event after it and no end that was not', async () => {
+    const { id } = await ann.run(undefined, [{ say: 'x' }, { hang: true }]);
+    const { body } = await ann.post(`/v1/executions/${id}:readToken`, { ttlSeconds: 2 });
+    const path = `/v1/executions/${id}/events?access_token=${body.token}`;
+    const stream = await RawStream.open(ann.url, path);
+    await stream.finish();
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(body.expiresAt));
+    expect(stream.events.map(({ type }) => type)).not.toContain('run.cancelled');
+    expect(stream.parser.retries.at(-1)).toBeLessThanOrEqual(3_000);
+    await expect.poll(() => ann.log.join('')).toContain('"stream":"expired"');
+    const answer = await fetch(ann.url + path);
+    await ann.post(`/v1/executions/${id}:cancel`);
     expect(answer.status).toBe(401);
     expect(((await answer.json()) as { message: string }).message).toContain('expired');
     for (const ttlSeconds of [0, 3601, 1.5, '60'])
