@@ -101,7 +101,7 @@ async function answer(item: AnyOperation, parts: Parts, c: GatewayContext, setti
   };
   if (identity?.grant !== undefined && (item.access !== 'events' || identity.grant.executionId !== values.params.id))
     throw new Refusal('FORBIDDEN', 'a read token reads the events of its own execution and nothing else');
-  const given = body === undefined ? undefined : check(body, await readJson(c.req.raw, settings.maxBodyBytes), 'body');
+  const given = body === undefined ? undefined : check(body, await readJson(c, settings.maxBodyBytes), 'body');
   const client = await settings.clientFor(identity?.tenant ?? settings.defaultTenant);
   return await handle({ c, ...values, body: given, client, settings });
 }
