@@ -43,6 +43,9 @@ const OVERRUN = 2;
 
 /** Between two tries of a read that the server did not answer. */
 const RETRY_MS = 500;
+/** How often it is looked whether an end is on record, and how long one look may take. */
+const RECORDED_POLL_MS = 50;
+const STATUS_MS = 2_000;
 
 const DRAINING: HostOutcome = {
   kind: 'settled',
@@ -353,10 +356,21 @@ export class Host implements HostActivities {
     await Promise.race([Promise.all(running), new Promise<void>((r) => onAbort(signal, r))]);
   }
 
-  /** Stops what is still live. A journaled one is recovered elsewhere, any other ends as `PROVIDER_LOST`. */
-  async stopAll(graceMs: number): Promise<void> {
+  /** Stops what is still live. A journaled one is recovered elsewhere; any other ends as `PROVIDER_LOST`: those it returns. */
+  async stopAll(graceMs: number): Promise<readonly LiveRun[]> {
     this.closing = true;
     const live = [...this.runs.values()].filter((run) => run.phase !== 'settled');
     await Promise.all(live.map((run) => run.giveUp('the worker shuts down', { graceMs, orderly: true })));
+    return live.filter((run) => !run.journaled);
+  }
+
+  /**
+   * Resolves when the executions of `lost` have ended, or when `signal` aborts. Ours may be the only worker, and the
+   * server may go with it, as in `holdfast dev`: then who looks later would find them running.
+   */
+  async recorded(lost: readonly LiveRun[], signal: AbortSignal): Promise<void> {
+    const goesOn = async ({ workflowId, runId }: LiveRun): Promise<boolean> =>
+      (await this.options.calls.status(workflowId, runId, STATUS_MS)) !== 'closed';
+    for (const live of lost) while (!signal.aborted && (await goesOn(live))) await sleepOr(RECORDED_POLL_MS, signal);
   }
 }

@@ -28,6 +28,8 @@ import { ProviderSlots } from './slots.js';
 import { workflowBundle } from './workflow-bundle.js';
 
 const DEFAULT_DRAIN_MS = 30_000;
+/** How long draining waits, at most, for the ends of what it stopped to be on record. */
+const RECORD_MS = 5_000;
 
 /**
  * Connects, starts polling, and resolves when the worker's providers are in the catalog, so that an execution can be
@@ -238,11 +240,11 @@ export class HoldfastWorker {
     const pools = this.pollers.filter(({ queue }) => queue.startsWith(providerQueue('')));
     host?.beginDrain();
     for (const pool of pools) pool.stop();
-    if (host !== undefined) {
-      await host.idle(AbortSignal.any([AbortSignal.timeout(Math.max(1, drainMs)), this.hurried.signal]));
-      await host.stopAll(this.pool.stopGraceMs);
-    }
+    const within = (ms: number): AbortSignal => AbortSignal.any([AbortSignal.timeout(ms), this.hurried.signal]);
+    await host?.idle(within(Math.max(1, drainMs)));
+    const lost = (await host?.stopAll(this.pool.stopGraceMs)) ?? [];
     for (const pool of pools) await pool.ended;
+    await host?.recorded(lost, within(RECORD_MS));
     await this.endProviders();
     const rest = this.pollers.filter((poller) => !pools.includes(poller));
     for (const poller of rest) poller.stop();

@@ -48,17 +48,17 @@ test(
 );
 
 test(
-  'Ctrl-C in the middle of it ends everything within seconds; twice, at once',
+  'SIGTERM and Ctrl-C in the middle of it end everything within seconds; twice, at once',
   async () => {
     const [once, twice] = [start(['demo', '--crash']), start(['demo', '--crash'])];
     for (const demo of [once, twice]) await demo.says('run.started');
     const from = Date.now();
-    once.kill('SIGINT');
+    once.kill('SIGTERM');
     twice.kill('SIGINT');
     await new Promise((resolve) => setTimeout(resolve, 400));
     twice.kill('SIGINT');
     const ended = await Promise.all([once.ended, twice.ended]);
-    expect(ended.map(({ code }) => code)).toEqual([130, 130]);
+    expect(ended.map(({ code }) => code)).toEqual([143, 130]);
     expect(once.stdout).toContain('Ctrl-C again ends everything at once');
     expect(once.stderr).toBe('');
     expect(Date.now() - from).toBeLessThan(20_000);

@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Connection } from '@temporalio/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { HoldfastClient } from '../../client/client.js';
 import { freePort } from '../../dev/ports.js';
 import type { Execution } from '../../protocol/execution.js';
-import { Built, records, type Terminal } from './built.js';
+import { AesCodec } from '../client/fixtures/aes-codec.js';
+import { Built, type Terminal } from './built.js';
 import { removeScratches } from './command.js';
 
 const TIMEOUT = 180_000;
@@ -26,6 +28,8 @@ export default defineConfig({
 });
 `;
 
+/** The one of the configuration. */
+const codec = new AesCodec(Buffer.alloc(32, 7));
 const folder = fileURLToPath(new URL(`../../.cache/dev-test-${process.pid}`, import.meta.url));
 const config = join(folder, 'holdfast.config.ts');
 let holdfast: Built;
@@ -70,10 +74,14 @@ async function up(): Promise<Terminal> {
 const env = () => ({ env: { TEMPORAL_ADDRESS: address } });
 const run = (...given: string[]) => holdfast.run(given, env());
 
+/** Read by us: the command would take a hundred times as long, and has shown that it can. */
 async function stateOf(id: string): Promise<Execution> {
-  const [execution] = records<Execution>((await run('show', id, '--json')).stdout);
-  if (execution === undefined) throw new Error(`${id} is not there`);
-  return execution;
+  const client = await HoldfastClient.connect({ address, dataConverter: { payloadCodecs: [codec] } });
+  try {
+    return await client.getExecution(id);
+  } finally {
+    await client.close();
+  }
 }
 
 /** JSON in which every text that is base64 is what it stands for. */

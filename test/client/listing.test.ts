@@ -207,6 +207,13 @@ describe('pages', () => {
     ];
     for (const given of wrong)
       expect([given, await codeOf(client.listExecutions(given))]).toEqual([given, 'VALIDATION_ERROR']);
+    for (const options of [{ namespace: 'elsewhere' }, { tenant: 'other' }]) {
+      const other = await cluster.anotherClient(options);
+      expect([options, await codeOf(other.listExecutions({ ...filter, pageToken: token }))]).toEqual([
+        options,
+        'VALIDATION_ERROR',
+      ]);
+    }
   });
 
   it('have a size from 1 to 1000', async () => {
