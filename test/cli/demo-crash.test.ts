@@ -1,16 +1,22 @@
 /** `holdfast demo --crash` for real: its server, its worker processes, its kills. */
 import { afterAll, expect, test } from 'vitest';
-import { inOrder, removeScratches, start } from './command.js';
+import { Built } from './built.js';
+import { inOrder, removeScratches } from './command.js';
 
 const TIMEOUT = 180_000;
 const NOTHING = { processes: [], files: [] };
 
-afterAll(removeScratches);
+const holdfast = new Built();
+
+afterAll(() => {
+  holdfast.remove();
+  removeScratches();
+});
 
 test(
   'the second act kills two workers, loses nothing, and leaves nothing behind',
   async () => {
-    const demo = start(['demo', '--crash']);
+    const demo = holdfast.start(['demo', '--crash']);
     const { code, stdout, stderr } = await demo.ended;
     expect(stderr).toBe('');
     inOrder(stdout, [
@@ -50,7 +56,7 @@ test(
 test(
   'SIGTERM and Ctrl-C in the middle of it end everything within seconds; twice, at once',
   async () => {
-    const [once, twice] = [start(['demo', '--crash']), start(['demo', '--crash'])];
+    const [once, twice] = [holdfast.start(['demo', '--crash']), holdfast.start(['demo', '--crash'])];
     for (const demo of [once, twice]) await demo.says('run.started');
     const from = Date.now();
     once.kill('SIGTERM');
@@ -70,7 +76,7 @@ test(
 test(
   'a reader that goes away, as `| head -1` does, ends it quietly',
   async () => {
-    const demo = start(['demo', '--crash']);
+    const demo = holdfast.start(['demo', '--crash']);
     await demo.says('Worker: process');
     demo.child.stdout?.destroy();
     const { code, stderr } = await demo.ended;
