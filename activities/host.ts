@@ -45,7 +45,7 @@ const OVERRUN = 2;
 const RETRY_MS = 500;
 /** How often it is looked whether an end is on record, and how long one look may take. */
 const RECORDED_POLL_MS = 50;
-const STATUS_MS = 2_000;
+const STATUS_MS = 1_000;
 
 const DRAINING: HostOutcome = {
   kind: 'settled',

@@ -29,7 +29,7 @@ import { workflowBundle } from './workflow-bundle.js';
 
 const DEFAULT_DRAIN_MS = 30_000;
 /** How long draining waits, at most, for the ends of what it stopped to be on record. */
-const RECORD_MS = 5_000;
+const RECORD_MS = 3_000;
 
 /**
  * Connects, starts polling, and resolves when the worker's providers are in the catalog, so that an execution can be

@@ -217,14 +217,18 @@ test(
 
 describe('without a terminal', () => {
   test(
-    'a question ends run with exit code 4, says how to answer and go on, and eats no input',
+    'a question ends run with exit code 4, says how to answer and go on, and eats no input; --json keeps what was said',
     async () => {
-      const run = holdfast.start(['run', 'go', '--json', ...script({ approve: { title: 'ok?' } })], { stdin: 'pipe' });
+      const title = 'ok\u001b[2J?\u009b2J\u202e\u2028';
+      const run = holdfast.start(['run', 'go', '--json', ...script({ approve: { title } })], { stdin: 'pipe' });
       run.child.stdin?.write('not for it\n');
       const { code, stdout, stderr } = await run.ended;
       expect(code).toBe(4);
       const events = records<HoldfastEvent>(stdout);
       expect(events.map(({ type }) => type)).toEqual(['run.queued', 'run.started', 'action.required']);
+      expect(events.at(-1)?.data).toMatchObject({ title });
+      // Whole, and yet harmless to a terminal that shows it.
+      for (const said of [stdout, stderr]) expect(said).not.toMatch(/[^\P{Cc}\n]|[\u202e\u2028]/u);
       expect(stderr).toMatch(
         /waits for an answer[\s\S]*holdfast approve exec_\w+[\s\S]*holdfast watch exec_\w+ --after 3\n$/,
       );

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Inbox } from '../../client/index.js';
-import { Cluster } from '../support/cluster.js';
+import { Cluster, PATIENT_POOL } from '../support/cluster.js';
 import { Harness } from './harness.js';
 
 let cluster: Cluster;
@@ -14,7 +14,7 @@ beforeAll(async () => {
     status: 503,
     body: { status: 'not_ready', missing: [expect.stringContaining('worker')] },
   });
-  await cluster.worker();
+  await cluster.worker({ pool: PATIENT_POOL });
 });
 
 afterAll(async () => {
@@ -85,6 +85,15 @@ describe('an execution', () => {
     expect(again).toMatchObject({ status: 200, body: cancelled.body });
   });
 
+  it('that does not listen to its cancel is returned as it is after 2 s: cancelling', async () => {
+    const { id } = await gateway.run(cluster, [{ ignoreCancel: true }, { say: 'deaf' }, { hang: true }]);
+    await cluster.seen(id, (event) => event.type === 'output.text.delta');
+    const asked = performance.now();
+    const { status, body } = await gateway.post(`/v1/executions/${id}:cancel`);
+    expect(performance.now() - asked).toBeGreaterThan(1_900);
+    expect([status, body.state]).toEqual([200, 'cancelling']);
+  });
+
   it('returns the original for a repeated key, from header or body, and refuses another request', async () => {
     const request = { conversationId: await conversation(), providerId: 'scripted', input: 'x' };
     const first = await gateway.post('/v1/executions', request, { 'idempotency-key': 'k 1' });
@@ -139,6 +148,12 @@ describe('an execution', () => {
     expect(new Set(listed)).toEqual(ids);
     for (const query of [`pageToken=${first.nextPageToken}`, `conversationId=${conversationId}&pageToken=nonsense`])
       expect(await gateway.get(`/v1/executions?${query}`)).toMatchObject({ status: 400 });
+    for (const [filter, found] of [
+      ['providerId=scripted', 3],
+      ['providerId=nobody', 0],
+      ['state=awaiting_input', 0],
+    ] as const)
+      expect((await gateway.get(`${path}?${filter}`)).body.executions, filter).toHaveLength(found);
     const [{ id: newest, createdAt } = { id: '', createdAt: '' }] = first.executions;
     const after = await gateway.get(`/v1/executions?conversationId=${conversationId}&after=${createdAt}`);
     expect(after.body.executions.map(({ id }: { id: string }) => id)).not.toContain(newest);
