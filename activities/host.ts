@@ -371,6 +371,8 @@ export class Host implements HostActivities {
   async recorded(lost: readonly LiveRun[], signal: AbortSignal): Promise<void> {
     const goesOn = async ({ workflowId, runId }: LiveRun): Promise<boolean> =>
       (await this.options.calls.status(workflowId, runId, STATUS_MS)) !== 'closed';
-    for (const live of lost) while (!signal.aborted && (await goesOn(live))) await sleepOr(RECORDED_POLL_MS, signal);
+    for (const live of lost) {
+      while (!signal.aborted && (await goesOn(live))) await sleepOr(RECORDED_POLL_MS, signal);
+    }
   }
 }

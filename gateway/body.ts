@@ -31,9 +31,9 @@ export async function readJson(c: GatewayContext, maxBytes: number): Promise<unk
   return value;
 }
 
-/** HTTP/1, as `serveGateway` has it; a server of somebody else's may have another. */
+/** HTTP/1 that nobody has read yet, as `serveGateway` has it; a server of somebody else's may have another. */
 function isPlain(incoming: unknown): incoming is IncomingMessage {
-  return incoming instanceof IncomingMessage;
+  return incoming instanceof IncomingMessage && !incoming.readableDidRead && !('rawBody' in incoming);
 }
 
 /** What is left of a body that is too large is read by the server and dropped, so that the answer gets through. */
