@@ -116,9 +116,9 @@ function connect(
     // Without turns there is no conversation to remember an answer for.
     scopes: options.scopes.filter((scope) => scope === 'execution' || options.continuity !== 'none'),
     conversation: {
-      answerOf: (question) => memory.answerOf(question),
+      answerOf: (question) => memory.answers.of(question),
       remember: async (question, approved) => {
-        memory.answer(question, approved);
+        memory.answers.remember(question, approved);
         await handOn(ctx, options, memory);
       },
     },

@@ -40,6 +40,12 @@ export class Output {
     await this.#emit(() => this.#ctx.emit('provider.event', { ...(value as JsonObject), name: shown, ...more }));
   }
 
+  /** An event of this provider's own. */
+  async note(name: string, data: JsonObject): Promise<void> {
+    await this.flush();
+    await this.#emit(() => this.#ctx.emit('provider.event', { ...(this.#redactor.data(data) as JsonObject), name }));
+  }
+
   async artifact({ type: _, ...given }: Extract<CommandEvent, { type: 'artifact' }>): Promise<void> {
     await this.flush();
     const descriptor = this.#redactor.data(given as unknown as Json) as unknown as Parameters<

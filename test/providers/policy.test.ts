@@ -119,7 +119,13 @@ describe('a decision', () => {
   ) => {
     const { run, paths = [], ...rest } = facts;
     const command = run === undefined ? {} : { command: commandLine(run) };
-    const given = { agent: 'it', ...rest, ...command, paths: paths.map((path) => join(workspace, path)) };
+    const given = {
+      source: 'it',
+      isKind: true,
+      ...rest,
+      ...command,
+      paths: paths.map((path) => join(workspace, path)),
+    };
     return (await decide(rules(...list), given, workspace))?.answer;
   };
   const edit = (...paths: string[]) => ({ tool: 'edit', paths });
@@ -240,7 +246,7 @@ describe('a decision', () => {
     expect(await answer(tool, edit('a'))).toBe('allow');
     for (const path of ['../a', 'src/out/a']) expect([path, await answer(tool, edit(path))]).toEqual([path, undefined]);
     expect(await answer([{ path: outside, answer: 'allow' }], { ...edit(), paths: ['../'] })).toBeUndefined();
-    const facts = { agent: 'it', tool: 'edit', paths: [join(outside, 'a')] };
+    const facts = { source: 'it', isKind: true, tool: 'edit', paths: [join(outside, 'a')] };
     expect((await decide(rules({ path: outside, answer: 'allow' }), facts, workspace))?.answer).toBe('allow');
   });
 
