@@ -34,8 +34,9 @@ export async function permitOf(call: Call, tool: RunnableTool, asking: Asking): 
     const verdict = await asking.policy.verdict(call);
     // A person who was asked is heard, whatever a newer worker would say to the same input: unless it says no.
     if (verdict?.answer === 'deny' || (verdict?.answer === 'allow' && !call.asked)) {
-      // What needs no approval is not answered, and so needs no record.
-      if (verdict.answer === 'allow' && !(await needsApproval(call, tool, asking))) return { kind: 'granted' };
+      // A rule allows what nobody was to be asked about: that is no answer, and needs no record.
+      const isIdle = verdict.answer === 'allow' && 'rule' in verdict.why;
+      if (isIdle && !(await needsApproval(call, tool, asking))) return { kind: 'granted' };
       const answer = asking.policy.answered(call, verdict);
       recorder.entry({ kind: 'answer', callId, ...answer });
     } else {
