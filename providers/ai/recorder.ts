@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../protocol/json.js';
 import type { RunContext } from '../provider.js';
 import { applyEntry, type Entry, encodeEntry, foldJournal, type LoopState } from './journal.js';
 
-type Runtime = Pick<RunContext, 'emit' | 'record' | 'resume' | 'setSession'>;
+type Runtime = Pick<RunContext, 'emit' | 'record' | 'reportUsage' | 'resume' | 'setSession'>;
 
 export class Recorder {
   readonly state: LoopState;
@@ -26,6 +26,12 @@ export class Recorder {
   entry(entry: Entry): void {
     applyEntry(this.state, entry);
     for (const value of encodeEntry(entry)) this.#staged.push(() => this.#runtime.record(value));
+  }
+
+  /** What the execution has used so far. */
+  usage(): void {
+    const { inputTokens, outputTokens } = this.state.usage;
+    this.#staged.push(() => this.#runtime.reportUsage({ inputTokens, outputTokens }));
   }
 
   /** What the next turn of the conversation gets. */

@@ -23,6 +23,7 @@ const lineSchema = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('event'), name: z.string().min(1) }),
   artifactDescriptorSchema.extend({ type: z.literal('artifact') }),
   z.looseObject({ type: z.literal('result'), text: z.string().optional(), usage: usageSchema.optional() }),
+  z.looseObject({ type: z.literal('usage'), usage: usageSchema }),
   z.looseObject({ type: z.literal('error'), message: z.string() }),
   z.looseObject({ type: z.literal('approve'), ...question }),
   z.looseObject({ type: z.literal('ask'), ...question }),

@@ -216,7 +216,10 @@ class CommandRun {
         return this.#output.artifact(event);
       case 'result':
         this.#result = { text: event.text, usage: event.usage };
+        if (event.usage !== undefined) await this.#output.usage(event.usage);
         return this.#resulted();
+      case 'usage':
+        return this.#output.usage(event.usage);
       case 'error':
         throw new CommandFailure(`failed: ${event.message}`);
       case 'approve':
