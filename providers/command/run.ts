@@ -1,7 +1,5 @@
 /** One run: start the command, give it the prompt, take what it says, and the end of everything that was started. */
-import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
-import { HoldfastError } from '../../protocol/errors.js';
 import type { Usage } from '../../protocol/execution.js';
 import { clip } from '../../protocol/json.js';
 import { promptText } from '../ai/prompt.js';
@@ -14,13 +12,14 @@ import { type RunningProcess, startProcess } from '../process/spawn.js';
 import { cleanText } from '../process/stderr-tail.js';
 import { settledWithin, unlessAborted } from '../process/wait.js';
 import type { RunContext, RunResult } from '../provider.js';
-import { type OpenWorkspace, openFolder, type Workspaces } from '../workspace/workspaces.js';
+import type { OpenWorkspace, Workspaces } from '../workspace/workspaces.js';
 import { Approvals } from './approvals.js';
 import type { CommandEvent } from './events.js';
 import { asHoldfastError, CommandFailure } from './failure.js';
 import { CommandMemory } from './memory.js';
-import { type Choice, type CommandConfig, choose, type Launch, type ResolvedOptions } from './options.js';
+import { type CommandConfig, choose, type Launch, type ResolvedOptions } from './options.js';
 import { Output } from './output.js';
+import { openPlace } from './place.js';
 import { Questions } from './questions.js';
 import { type Reading, readOutput } from './read.js';
 
@@ -39,29 +38,11 @@ export async function runCommand(
   const choice = choose(options, ctx.config);
   const memory = new CommandMemory(ctx.conversation.session);
   const space = await openPlace(ctx, workspaces, choice, memory);
-  const found = await stat(space.cwd).catch(() => undefined);
-  if (found?.isDirectory() !== true)
-    throw new HoldfastError('PROVIDER_ERROR', `the ${choice.place} is not there, or is no directory`);
   if (ctx.signal.aborted) return {};
   const { name, settings, timeoutMs } = choice;
   const redactor = new Redactor([...secretValues(settings), ...(settings.secrets ?? [])]);
   const launch: Launch = { name, settings, timeoutMs, cwd: space.cwd };
   return await new CommandRun(ctx, options, launch, space, redactor, memory, workspaces.areKept).run(prompt);
-}
-
-async function openPlace(
-  ctx: RunContext<CommandConfig>,
-  workspaces: Workspaces,
-  { cwd, workspace }: Choice,
-  memory: CommandMemory,
-): Promise<OpenWorkspace> {
-  if (workspace === undefined) return openFolder(cwd ?? '');
-  const space = await workspaces.open(workspace, ctx, memory.rootOf(workspace));
-  if (space.rootId !== undefined) {
-    memory.keepRoot(workspace, space.rootId);
-    await memory.handOn(ctx);
-  }
-  return space;
 }
 
 class CommandRun {
