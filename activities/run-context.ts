@@ -4,6 +4,7 @@ import { type ActionResponse, type AskedAction, askedActionSchema, askedProblem 
 import { type Artifact, type ArtifactDescriptor, artifactDescriptorSchema } from '../protocol/artifact.js';
 import { HoldfastError } from '../protocol/errors.js';
 import { nativeNameProblem } from '../protocol/event.js';
+import { type Usage, usageSchema } from '../protocol/execution.js';
 import { idFrom } from '../protocol/ids.js';
 import { clip, type Json, jsonBytes, jsonProblem, throughJson } from '../protocol/json.js';
 import {
@@ -255,6 +256,17 @@ export class ProviderContext implements RunContext {
     return inherited !== undefined && sameQuestion(inherited, action)
       ? { kind: 'adopt', actionId: inherited.id, action, suspend }
       : { kind: 'action', action, suspend };
+  }
+
+  reportUsage(usage: Usage): Promise<void> {
+    return quiet(this.reportChecked(usage));
+  }
+
+  private async reportChecked(given: Usage): Promise<void> {
+    if (this.signal.aborted) return;
+    const parsed = usageSchema.safeParse(given);
+    if (!parsed.success) throw providerError(`usage: ${firstIssue(parsed.error)}`);
+    if (Object.keys(parsed.data).length > 0) await this.sink.push({ kind: 'usage', usage: parsed.data });
   }
 
   record(entry: Json): Promise<void> {

@@ -129,10 +129,10 @@ function executionOf(state: LogState, times: LogTimes): Execution {
   const outcome: { finalOutput?: string; error?: { code: string; message: string }; usage?: Usage } = {};
   if (result !== undefined && 'finalOutput' in result) {
     outcome.finalOutput = result.finalOutput;
-    if (result.usage !== undefined) outcome.usage = result.usage;
   } else if (result !== undefined && 'code' in result) {
     outcome.error = { code: result.code, message: result.message };
   }
+  if (state.usage !== undefined) outcome.usage = state.usage;
   return {
     id: state.executionId,
     conversationId: state.conversationId,

@@ -39,8 +39,12 @@ export const eventDataSchemas = {
     truncated: z.literal(true).optional(),
     usage: usageSchema.optional(),
   }),
-  'run.failed': z.strictObject({ code: z.string(), message: z.string() }),
-  'run.cancelled': z.strictObject({ reason: z.string().optional(), confirmation: confirmationSchema }),
+  'run.failed': z.strictObject({ code: z.string(), message: z.string(), usage: usageSchema.optional() }),
+  'run.cancelled': z.strictObject({
+    reason: z.string().optional(),
+    confirmation: confirmationSchema,
+    usage: usageSchema.optional(),
+  }),
 } as const;
 
 export type EventType = keyof typeof eventDataSchemas;

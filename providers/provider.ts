@@ -139,6 +139,11 @@ export interface RunContext<C = unknown> {
    * the next one with `resume.response`. Usage: `return ctx.suspend({ … })`. Needs recovery `journal`.
    */
   suspend(question: ActionQuestion): Promise<RunResult>;
+  /**
+   * Reports what the execution has used so far, in all: each report replaces the one before, figure by figure. What was
+   * reported is the execution's `usage` also when it fails or is cancelled. Rejects with `PROVIDER_ERROR` for what is none.
+   */
+  reportUsage(usage: Usage): Promise<void>;
   /** Appends a private journal entry; resolves when it is durable. Record only what is new. */
   record(entry: Json): Promise<void>;
   /** Remembers the native session of this conversation for its next turn. */

@@ -73,7 +73,10 @@ export const lifecycleChecks: readonly Check[] = [
       const { execution, events } = await kit.run(scenario);
       must(execution.state === 'failed', `the state is ${execution.state}`);
       const last = events.at(-1);
-      mustEqual('run.failed', last?.type === 'run.failed' && last.data, execution.error);
+      must(last?.type === 'run.failed', `the last event is ${last?.type}`);
+      const { usage, ...error } = last.data;
+      mustEqual('run.failed', error, execution.error);
+      mustEqual('the usage in run.failed', usage, execution.usage);
       must((execution.error?.message ?? '') !== '', 'the error has no message');
       says(execution.error?.message, scenario.says);
       return `${execution.error?.code}: ${execution.error?.message}`.slice(0, 200);

@@ -100,9 +100,11 @@ export class Draft {
       this.emit({ type: 'provider.event', data: { name: 'runtime.action_withdrawn', actionId: open.request.id } });
   }
 
-  /** The one terminal event and the state that goes with it. */
-  finish(event: Extract<NewEvent, { type: 'run.completed' | 'run.failed' | 'run.cancelled' }>): void {
-    if (!isTerminalEvent(event)) return;
+  /** The one terminal event, with what was used until then, and the state that goes with it. */
+  finish(given: Extract<NewEvent, { type: 'run.completed' | 'run.failed' | 'run.cancelled' }>): void {
+    if (!isTerminalEvent(given)) return;
+    const { usage } = this.state;
+    const event = (usage === undefined ? given : { ...given, data: { ...given.data, usage } }) as typeof given;
     this.withdrawOpen(false);
     this.moveTo(event.type === 'run.completed' ? 'succeeded' : event.type === 'run.failed' ? 'failed' : 'cancelled');
     this.state.result = event.data;

@@ -50,6 +50,8 @@ export const batchItemSchema = z.discriminatedUnion('kind', [
   z.looseObject({ kind: z.literal('session'), session: jsonValue }),
   /** The native session of earlier turns is not there any more. `forget`: the provider may begin a new one. */
   z.looseObject({ kind: z.literal('session_lost'), message: z.string(), forget: z.boolean().default(false) }),
+  /** What it has used so far, in all; a figure that is left out stays as it was. */
+  z.looseObject({ kind: z.literal('usage'), usage: usageSchema }),
   /** The provider's run settled. In the same channel as its text, so that it is fenced and ordered like it. */
   z.looseObject({
     kind: z.literal('completed'),

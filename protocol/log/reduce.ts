@@ -5,6 +5,7 @@
  */
 import { type AskedAction, actionResponseSchema, askedProblem, withDigest } from '../action.js';
 import { nativeNameProblem } from '../event.js';
+import type { Usage } from '../execution.js';
 import { clip, jsonBytes, tailWithin } from '../json.js';
 import { isTerminal } from '../lifecycle.js';
 import { MAX_ACTIONS, MAX_ARTIFACTS, MAX_MESSAGE_LENGTH, MAX_TEXT_BYTES } from '../limits.js';
@@ -189,6 +190,8 @@ function appendItem(draft: Draft, item: ParsedBatchItem, attempt: number): void 
         type: 'provider.event',
         data: { name: 'runtime.session_lost', message: clip(item.message, MAX_MESSAGE_LENGTH) },
       });
+    case 'usage':
+      return use(draft, item.usage);
     case 'completed':
       return complete(draft, item);
     case 'failed':
@@ -235,8 +238,14 @@ function complete(draft: Draft, item: Extract<ParsedBatchItem, { kind: 'complete
   const truncated = cut ? { truncated: true as const } : {};
   draft.withdrawOpen(false);
   draft.emit({ type: 'output.text.done', data: { text: finalOutput, ...truncated } });
-  const usage = item.usage === undefined ? {} : { usage: item.usage };
-  draft.finish({ type: 'run.completed', data: { finalOutput, ...truncated, ...usage } });
+  if (item.usage !== undefined) use(draft, item.usage);
+  draft.finish({ type: 'run.completed', data: { finalOutput, ...truncated } });
+}
+
+function use(draft: Draft, usage: Usage): void {
+  if (Object.keys(usage).length === 0) return;
+  draft.state.usage = { ...draft.state.usage, ...usage };
+  draft.accept('usage', draft.state.usage);
 }
 
 function openAction(draft: Draft, asked: AskedAction, attempt: number, suspend: boolean): void {

@@ -92,8 +92,8 @@ export type Ending =
 
 export type Result =
   | { readonly finalOutput: string; readonly usage?: Usage | undefined }
-  | { readonly code: string; readonly message: string }
-  | { readonly reason?: string | undefined; readonly confirmation: Confirmation };
+  | { readonly code: string; readonly message: string; readonly usage?: Usage | undefined }
+  | { readonly reason?: string | undefined; readonly confirmation: Confirmation; readonly usage?: Usage | undefined };
 
 export interface LogState {
   readonly version: number;
@@ -134,6 +134,8 @@ export interface LogState {
   /** Earlier turns of the conversation, for emulated continuity. */
   readonly transcript?: readonly TranscriptTurn[];
   readonly session?: Json;
+  /** What was reported to be used, by all attempts. */
+  readonly usage?: Usage;
   readonly ending?: Ending;
   readonly result?: Result;
 }

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { type Json, jsonBytes, throughJson } from '../../protocol/json.js';
 import { MAX_SESSION_BYTES } from '../../protocol/limits.js';
+import { RememberedAnswers } from '../policy/remembered.js';
 import { rootsOf } from '../workspace/workspaces.js';
 
 const sessionSchema = z.object({
@@ -19,16 +20,12 @@ export type RememberedSession = z.infer<typeof sessionSchema>;
 const memorySchema = z.object({
   /** By agent; the one that was used last stands last. */
   agents: z.record(z.string(), sessionSchema).default({}),
-  /** By question; the newest stands last. */
-  answers: z.record(z.string(), z.boolean()).default({}),
 });
-
-/** Answers that stand for the conversation. */
-const MAX_ANSWERS = 64;
 
 export class ConversationMemory {
   readonly #agents: Map<string, RememberedSession>;
-  readonly #answers: Map<string, boolean>;
+  /** Answers that stand for the conversation. */
+  readonly answers: RememberedAnswers;
   readonly #roots: Record<string, string>;
 
   /** Takes what an earlier turn handed on. What it cannot read counts as nothing. */
@@ -36,7 +33,7 @@ export class ConversationMemory {
     const parsed = memorySchema.safeParse(kept);
     this.#agents = new Map(Object.entries(parsed.success ? parsed.data.agents : {}));
     this.#roots = rootsOf(kept);
-    this.#answers = new Map(Object.entries(parsed.success ? parsed.data.answers : {}));
+    this.answers = new RememberedAnswers(kept);
   }
 
   session(agent: string): RememberedSession | undefined {
@@ -57,19 +54,10 @@ export class ConversationMemory {
     this.#roots[workspace] = rootId;
   }
 
-  answerOf(question: string): boolean | undefined {
-    return this.#answers.get(question);
-  }
-
-  answer(question: string, approved: boolean): void {
-    this.#answers.delete(question);
-    this.#answers.set(question, approved);
-  }
-
   /** What to hand on: within the runtime's bound, without the oldest answers and then sessions if it must be. */
   toJson(): Json {
     const agents = [...this.#agents];
-    const answers = [...this.#answers].slice(-MAX_ANSWERS);
+    const answers = this.answers.newest();
     const json = (): Json =>
       throughJson({
         agents: Object.fromEntries(agents),

@@ -21,7 +21,7 @@ import { type AcpConfig, type Choice, choose, type Launch, type ResolvedOptions 
 import { Permissions } from './permission.js';
 import { neededFor, promptOf, readPrompt } from './prompt.js';
 import { openSession, type SessionOptions } from './session.js';
-import { promptTurn, turnEnd } from './turn.js';
+import { promptTurn, turnEnd, usageOf } from './turn.js';
 import { SessionUpdates } from './updates.js';
 import { Written } from './written.js';
 
@@ -116,9 +116,9 @@ function connect(
     // Without turns there is no conversation to remember an answer for.
     scopes: options.scopes.filter((scope) => scope === 'execution' || options.continuity !== 'none'),
     conversation: {
-      answerOf: (question) => memory.answerOf(question),
+      answerOf: (question) => memory.answers.of(question),
       remember: async (question, approved) => {
-        memory.answer(question, approved);
+        memory.answers.remember(question, approved);
         await handOn(ctx, options, memory);
       },
     },
@@ -191,6 +191,7 @@ async function converse(
     closePermissions: () => permissions.close(),
   });
   if (stopping.aborted) return {};
+  await unlessAborted(ctx.reportUsage(usageOf(response)), ctx.signal);
   if (updates.costUsd !== undefined) await keep();
   const { stopReason, usage, remark } = turnEnd(response, permissions.rejectedLast);
   if (remark !== undefined) await updates.note('acp.stop', { stopReason, message: remark });

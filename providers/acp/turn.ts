@@ -90,7 +90,7 @@ export function turnEnd(response: unknown, rejectedLast: boolean): TurnEnd {
   }
 }
 
-function usageOf(response: unknown): Usage {
+export function usageOf(response: unknown): Usage {
   const usage = isObject(response) && isObject(response.usage) ? response.usage : {};
   const { inputTokens, outputTokens } = usage;
   return {

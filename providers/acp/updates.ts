@@ -24,7 +24,7 @@ const MAX_TOOL_CALLS = 1000;
 const STREAMED = ['agent_message_chunk', 'agent_thought_chunk'] as const;
 type Streamed = (typeof STREAMED)[number];
 
-export type EventSink = Pick<RunContext, 'emit' | 'signal' | 'log'>;
+export type EventSink = Pick<RunContext, 'emit' | 'reportUsage' | 'signal' | 'log'>;
 
 export class SessionUpdates {
   readonly #sink: EventSink;
@@ -143,6 +143,7 @@ export class SessionUpdates {
     await this.#flush();
     const { value, truncated } = this.#bounded(update);
     await this.#event(nameOf(update.sessionUpdate), { update: value, ...(truncated ? { truncated } : {}) });
+    if (update.sessionUpdate === 'usage_update') await this.#emit((sink) => sink.reportUsage(this.usage));
   }
 
   async #streamed(kind: Streamed, text: string, update: Record<string, unknown>): Promise<void> {

@@ -19,6 +19,7 @@
  */
 import { HoldfastError } from '../../protocol/errors.js';
 import { PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
+import { rulesOf } from '../policy/rules.js';
 import { Redactor } from '../process/redact.js';
 import type { Provider, RunContext, RunResult } from '../provider.js';
 import { Loop } from './loop.js';
@@ -27,6 +28,7 @@ import { makeModel, modelSecrets } from './models.js';
 import {
   type AiConfig,
   type AiOptions,
+  type CallRules,
   chooseModel,
   configSchema,
   type ResolvedOptions,
@@ -57,11 +59,13 @@ export function aiProvider(options: AiOptions): Provider<AiConfig> {
     ...Object.entries(resolved.mcpServers).flatMap(([name, server]) => mcpSecrets(name, server)),
   ]);
   const tools = new Map(Object.entries(resolved.tools).map(([name, tool]) => [name, runnableTool(name, tool)]));
+  const { policy, scopes, workspace } = resolved;
+  const callRules: CallRules = { rules: rulesOf(policy), scopes, workspace };
   return {
     manifest: manifestOf(resolved),
     config: configSchema(resolved),
     recovery: 'journal',
-    run: (ctx) => runAi(ctx, resolved, tools, redactor),
+    run: (ctx) => runAi(ctx, resolved, callRules, tools, redactor),
   };
 }
 
@@ -69,6 +73,7 @@ export function aiProvider(options: AiOptions): Provider<AiConfig> {
 async function runAi(
   ctx: RunContext<AiConfig>,
   options: ResolvedOptions,
+  callRules: CallRules,
   registered: ReadonlyMap<string, RunnableTool>,
   redactor: Redactor,
 ): Promise<RunResult> {
@@ -86,6 +91,7 @@ async function runAi(
     sampling: { maxOutputTokens: settings.maxOutputTokens, temperature: settings.temperature },
     instructions: [options.instructions, ctx.config.instructions].filter(Boolean).join('\n\n') || undefined,
     limits,
+    callRules,
     redactor,
     signal,
     openTools: () => {

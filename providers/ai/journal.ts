@@ -40,7 +40,7 @@ export type Entry =
     }
   /** A person is about to be asked. */
   | { readonly kind: 'ask'; readonly callId: string }
-  | { readonly kind: 'answer'; readonly callId: string; readonly approved: boolean; readonly said?: string }
+  | ({ readonly kind: 'answer'; readonly callId: string } & CallAnswer)
   /** The tool is about to run, and must not run a second time. */
   | { readonly kind: 'start'; readonly callId: string }
   | {
@@ -51,13 +51,24 @@ export type Entry =
       readonly ms: number;
     };
 
+/** What decided on a call. */
+export interface CallAnswer {
+  readonly approved: boolean;
+  /** What a person said with it. */
+  readonly said?: string;
+  /** The rule that answered in the place of a person. */
+  readonly rule?: string;
+  /** The question, when a person's answer to it stands until the execution ends. */
+  readonly stands?: string;
+}
+
 export interface Call {
   readonly callId: string;
   readonly tool: string;
   readonly input: JsonObject;
   readonly problem?: string;
   asked: boolean;
-  answer?: { readonly approved: boolean; readonly said?: string };
+  answer?: CallAnswer;
   started: boolean;
   result?: { readonly output: string; readonly isError: boolean };
 }
@@ -78,11 +89,13 @@ export interface LoopState {
   ms: number;
   /** The log holds text that is in no turn. */
   discarded: boolean;
+  /** Answers that stand until the execution ends, by question. */
+  readonly standing: Map<string, boolean>;
 }
 
 export function emptyState(): LoopState {
   const usage = { inputTokens: 0, outputTokens: 0, reasoningTokens: 0, cachedInputTokens: 0 };
-  return { turns: [], calls: new Map(), usage, requests: 0, ms: 0, discarded: false };
+  return { turns: [], calls: new Map(), usage, requests: 0, ms: 0, discarded: false, standing: new Map() };
 }
 
 export function applyEntry(state: LoopState, entry: Entry): void {
@@ -95,6 +108,7 @@ export function applyEntry(state: LoopState, entry: Entry): void {
       return;
     case 'answer':
       call.answer = entry;
+      if (entry.stands !== undefined) state.standing.set(entry.stands, entry.approved);
       return;
     case 'start':
       call.started = true;

@@ -9,10 +9,11 @@ import { KIB } from '../../protocol/limits.js';
 import { boundJson } from '../process/bound.js';
 import type { Redactor } from '../process/redact.js';
 import type { RunContext, RunResult } from '../provider.js';
+import { CallPolicy } from './call-policy.js';
 import { runTool } from './execute.js';
 import { modelError } from './failure.js';
 import type { Call, Turn } from './journal.js';
-import type { AiConfig, AiLimits } from './options.js';
+import type { AiConfig, AiLimits, CallRules } from './options.js';
 import { permitOf } from './permit.js';
 import { promptText } from './prompt.js';
 import { Recorder } from './recorder.js';
@@ -33,6 +34,7 @@ export interface LoopParts {
   readonly sampling: Pick<Thinker, 'maxOutputTokens' | 'temperature'>;
   readonly instructions: string | undefined;
   readonly limits: AiLimits;
+  readonly callRules: CallRules;
   readonly redactor: Redactor;
   /** Aborts with the run, and when its working time is over. */
   readonly signal: AbortSignal;
@@ -46,6 +48,7 @@ export class Loop {
   readonly running: Promise<unknown>[] = [];
   readonly #parts: LoopParts;
   readonly #prompt: string;
+  readonly #policy: CallPolicy;
   #tools: Promise<Toolbox> | undefined;
   #toolSet: ToolSet | undefined;
 
@@ -53,7 +56,10 @@ export class Loop {
   constructor(parts: LoopParts) {
     this.#parts = parts;
     this.#prompt = promptText(parts.ctx.input);
-    this.recorder = new Recorder(parts.ctx);
+    const recorder = new Recorder(parts.ctx);
+    const { session } = parts.ctx.conversation;
+    this.recorder = recorder;
+    this.#policy = new CallPolicy({ ...parts.callRules, model: parts.modelName, recorder, session });
   }
 
   /** Resolves when the model has answered, or a person is asked. Rejects with what went wrong, or why it has to stop. */
@@ -164,7 +170,7 @@ export class Loop {
       const wrong = await tool.problem(call.input);
       if (wrong !== undefined) return this.#refuse(call, `the call was not run: ${wrong}`);
       const { ctx, redactor } = this.#parts;
-      const permit = await permitOf(call, tool, { ctx, redactor, recorder: this.recorder });
+      const permit = await permitOf(call, tool, { ctx, redactor, recorder: this.recorder, policy: this.#policy });
       if (permit.kind === 'refused') return this.#refuse(call, permit.why);
       if (permit.kind === 'ask') {
         await this.recorder.commit();

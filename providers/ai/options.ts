@@ -2,10 +2,14 @@
  * What a worker's configuration says about its models, tools and limits, and what a request may pick from it. A request
  * names things; it never carries an address, a command or a header (DESIGN §4).
  */
+import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { HoldfastError } from '../../protocol/errors.js';
 import { idSchema } from '../../protocol/ids.js';
 import { KIB } from '../../protocol/limits.js';
+import { type Scope, scopeSchema } from '../policy/remembered.js';
+import { type ModelPolicyRule, modelPolicySchema, type Rule } from '../policy/rules.js';
+import { absolutePath } from '../process/options.js';
 import { type McpServer, mcpServersSchema } from './mcp-options.js';
 import { type AiModel, modelsSchema } from './model-options.js';
 import type { AiTool } from './tool.js';
@@ -50,6 +54,12 @@ const optionsSchema = z.strictObject({
   /** More values to redact from all that is emitted, journaled or shown to a model. */
   secrets: z.array(z.string().min(4, 'is too short to be redacted (under 4 characters)')).default([]),
   limits: limitsSchema,
+  /** Rules over calls of tools, before a person is asked. Deny wins, also over what needs no approval. */
+  policy: modelPolicySchema.default([]),
+  /** For how long a person's answer may stand beyond once, if its `metadata.scope` says so. */
+  scopes: z.array(scopeSchema).default(['execution', 'conversation']),
+  /** The folder in which tools work: where relative paths begin, in rules and in what the model sends. */
+  workspace: absolutePath.optional(),
 });
 
 /** What `aiProvider` takes. */
@@ -65,9 +75,21 @@ export interface AiOptions {
   readonly secrets?: readonly string[];
   /** See `docs/providers/ai.md` for each and its default. */
   readonly limits?: Partial<AiLimits>;
+  /** See `docs/providers/policy.md`. */
+  readonly policy?: readonly ModelPolicyRule[];
+  readonly scopes?: readonly Scope[];
+  /** Absolute: where relative paths begin, in rules and in what a model sends. */
+  readonly workspace?: string;
 }
 export type AiLimits = z.output<typeof limitsSchema>;
 export type ResolvedOptions = z.output<typeof optionsSchema>;
+
+/** What rules over calls there are, in the form in which they are matched. */
+export interface CallRules {
+  readonly rules: readonly Rule[];
+  readonly scopes: readonly Scope[];
+  readonly workspace: string | undefined;
+}
 
 /** A request's `config`. */
 export interface AiConfig {
@@ -94,7 +116,29 @@ export function resolveOptions(options: AiOptions): ResolvedOptions {
   const { defaultModel, models } = parsed.data;
   if (defaultModel !== undefined && !Object.hasOwn(models, defaultModel))
     throw new HoldfastError('VALIDATION_ERROR', `aiProvider: defaultModel: "${defaultModel}" is not in "models"`);
+  const wrong = parsed.data.policy.flatMap((rule, index) => {
+    const problem = ruleProblem(rule, parsed.data);
+    return problem === undefined ? [] : [`policy.${index}.${problem}`];
+  });
+  if (wrong.length > 0) throw new HoldfastError('VALIDATION_ERROR', `aiProvider: ${wrong.join('; ')}`);
   return parsed.data;
+}
+
+/** A rule about what is not there would never match, and nobody would notice. */
+function ruleProblem({ model, tool, path }: ModelPolicyRule, options: ResolvedOptions): string | undefined {
+  const { models, tools, mcpServers, workspace } = options;
+  if (model !== undefined && !Object.hasOwn(models, model)) return `model: "${model}" is not in "models"`;
+  if (path !== undefined && workspace === undefined && !isAbsolute(path))
+    return `path: "${path}" is relative, and there is no "workspace" that it could begin in`;
+  if (tool === undefined) return undefined;
+  const begins = tool.endsWith('*') ? tool.slice(0, -1) : undefined;
+  const isKnown =
+    Object.keys(tools).some((name) => (begins === undefined ? name === tool : name.startsWith(begins))) ||
+    // Which tools a server has is known only once it runs.
+    Object.keys(mcpServers).some(
+      (name) => tool.startsWith(`${name}_`) || (begins !== undefined && `${name}_`.startsWith(begins)),
+    );
+  return isKnown ? undefined : `tool: there is no tool "${tool}", and no MCP server that could have it`;
 }
 
 /** What is wrong with a key stands one level deeper. */

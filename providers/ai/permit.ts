@@ -1,9 +1,11 @@
-/** Whether a call may run: by its tool's own rule, or by what a person said. */
+/** Whether a call may run: by the worker's policy, by its tool's own rule, or by what a person said. */
+import type { ActionResponse } from '../../protocol/action.js';
 import { clip, type Json, type JsonObject, jsonBytes } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
 import type { Redactor } from '../process/redact.js';
 import type { ActionQuestion, RunContext } from '../provider.js';
-import type { Call } from './journal.js';
+import type { CallPolicy } from './call-policy.js';
+import type { Call, CallAnswer } from './journal.js';
 import type { Recorder } from './recorder.js';
 import type { RunnableTool } from './tool.js';
 
@@ -21,31 +23,56 @@ interface Asking {
   readonly ctx: Pick<RunContext, 'resume' | 'log'>;
   readonly redactor: Redactor;
   readonly recorder: Recorder;
+  readonly policy: CallPolicy;
 }
 
-/** Stages what it learns: that a person is asked, and what the person answered. */
-export async function permitOf(call: Call, tool: RunnableTool, { ctx, redactor, recorder }: Asking): Promise<Permit> {
+/** Stages what it learns: that a person is asked, what the person answered, or what answered instead. */
+export async function permitOf(call: Call, tool: RunnableTool, asking: Asking): Promise<Permit> {
   const { callId } = call;
+  const { recorder } = asking;
   if (call.answer === undefined) {
-    // A person who was asked is heard, whatever a newer worker would say to the same input.
-    if (!call.asked && !(await needsApproval(call, tool, ctx, redactor))) return { kind: 'granted' };
-    const response = call.asked ? ctx.resume?.response : undefined;
-    if (response === undefined) {
-      const bytes = jsonBytes(call.input);
-      if (bytes > MAX_APPROVED_INPUT) return { kind: 'refused', why: tooLong(bytes) };
-      if (!call.asked) recorder.entry({ kind: 'ask', callId });
-      return { kind: 'ask', question: questionOf(call, tool) };
+    const verdict = await asking.policy.verdict(call);
+    // A person who was asked is heard, whatever a newer worker would say to the same input: unless it says no.
+    if (verdict?.answer === 'deny' || (verdict?.answer === 'allow' && !call.asked)) {
+      // A rule allows what nobody was to be asked about: that is no answer, and needs no record.
+      const isIdle = verdict.answer === 'allow' && 'rule' in verdict.why;
+      if (isIdle && !(await needsApproval(call, tool, asking))) return { kind: 'granted' };
+      const answer = asking.policy.answered(call, verdict);
+      recorder.entry({ kind: 'answer', callId, ...answer });
+    } else {
+      const isAsked = call.asked || verdict?.answer === 'ask';
+      if (!isAsked && !(await needsApproval(call, tool, asking))) return { kind: 'granted' };
+      const response = call.asked ? asking.ctx.resume?.response : undefined;
+      if (response === undefined) return ask(call, tool, recorder);
+      recorder.entry({ kind: 'answer', callId, ...heard(call, response, asking) });
     }
-    const said = reasonIn(response.value, response.metadata);
-    const reason = said === undefined ? {} : { said: redactor.text(said) };
-    recorder.entry({ kind: 'answer', callId, approved: response.approved === true, ...reason });
   }
-  if (call.answer?.approved) return { kind: 'granted' };
-  const said = call.answer?.said === undefined ? '' : ` They said: ${call.answer.said}`;
-  return { kind: 'refused', why: `a person did not approve this call, so it was not run.${said}` };
+  return call.answer?.approved ? { kind: 'granted' } : { kind: 'refused', why: whyNot(call.answer) };
 }
 
-async function needsApproval(call: Call, tool: RunnableTool, ctx: Asking['ctx'], redactor: Redactor): Promise<boolean> {
+function ask(call: Call, tool: RunnableTool, recorder: Recorder): Permit {
+  const bytes = jsonBytes(call.input);
+  if (bytes > MAX_APPROVED_INPUT) return { kind: 'refused', why: tooLong(bytes) };
+  if (!call.asked) recorder.entry({ kind: 'ask', callId: call.callId });
+  return { kind: 'ask', question: questionOf(call, tool) };
+}
+
+function heard(call: Call, response: ActionResponse, { policy, redactor }: Asking): CallAnswer {
+  const said = reasonIn(response.value, response.metadata);
+  const stands = policy.learn(call, response);
+  return {
+    approved: response.approved === true,
+    ...(said === undefined ? {} : { said: redactor.text(said) }),
+    ...(stands === undefined ? {} : { stands }),
+  };
+}
+
+function whyNot({ rule, said }: Partial<CallAnswer> = {}): string {
+  if (rule !== undefined) return `a rule of this worker ("${rule}") does not allow this call, so it was not run.`;
+  return `a person did not approve this call, so it was not run.${said === undefined ? '' : ` They said: ${said}`}`;
+}
+
+async function needsApproval(call: Call, tool: RunnableTool, { ctx, redactor }: Asking): Promise<boolean> {
   try {
     return await tool.needsApproval(call.input);
   } catch (error) {

@@ -2,11 +2,11 @@
  * The loop's state and its record: entries are applied at once, and go out together with the events beside them, in one
  * batch of the log (a batch costs four events of Temporal's history).
  */
-import type { JsonObject } from '../../protocol/json.js';
+import type { Json, JsonObject } from '../../protocol/json.js';
 import type { RunContext } from '../provider.js';
 import { applyEntry, type Entry, encodeEntry, foldJournal, type LoopState } from './journal.js';
 
-type Runtime = Pick<RunContext, 'emit' | 'record' | 'resume'>;
+type Runtime = Pick<RunContext, 'emit' | 'record' | 'reportUsage' | 'resume' | 'setSession'>;
 
 export class Recorder {
   readonly state: LoopState;
@@ -26,6 +26,17 @@ export class Recorder {
   entry(entry: Entry): void {
     applyEntry(this.state, entry);
     for (const value of encodeEntry(entry)) this.#staged.push(() => this.#runtime.record(value));
+  }
+
+  /** What the execution has used so far. */
+  usage(): void {
+    const { inputTokens, outputTokens } = this.state.usage;
+    this.#staged.push(() => this.#runtime.reportUsage({ inputTokens, outputTokens }));
+  }
+
+  /** What the next turn of the conversation gets. */
+  session(session: Json): void {
+    this.#staged.push(() => this.#runtime.setSession(session));
   }
 
   /** Resolves when all that was staged is durable. To be awaited before anything is done that must not be done twice. */

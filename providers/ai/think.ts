@@ -131,4 +131,5 @@ function stage(
     ms: made.ms,
     ...(made.discarded ? { discarded: true } : {}),
   });
+  recorder.usage();
 }

@@ -11,6 +11,11 @@ const question = {
   title: z.string().min(1).max(1000),
   description: z.string().max(10_000).optional(),
   payload: z.unknown().optional(),
+  // Whoever asks in a wrong way waits for an answer all the same: the runtime says what is wrong, and the run fails.
+  timeoutSeconds: z.unknown().optional(),
+  expiresAt: z.unknown().optional(),
+  onExpiry: z.unknown().optional(),
+  valueSchema: z.unknown().optional(),
 };
 
 const lineSchema = z.discriminatedUnion('type', [
@@ -18,6 +23,7 @@ const lineSchema = z.discriminatedUnion('type', [
   z.looseObject({ type: z.literal('event'), name: z.string().min(1) }),
   artifactDescriptorSchema.extend({ type: z.literal('artifact') }),
   z.looseObject({ type: z.literal('result'), text: z.string().optional(), usage: usageSchema.optional() }),
+  z.looseObject({ type: z.literal('usage'), usage: usageSchema }),
   z.looseObject({ type: z.literal('error'), message: z.string() }),
   z.looseObject({ type: z.literal('approve'), ...question }),
   z.looseObject({ type: z.literal('ask'), ...question }),
@@ -57,8 +63,11 @@ function withoutPrefix(line: string): string {
   return start > 0 && start <= SAMPLE && cleanText(line.slice(0, start)) === '' ? line.slice(start) : line;
 }
 
+/** What this provider itself puts on record: nothing a command says may look like it. */
+const OURS = /^(?:policy|workspace)\./i;
+
 /** The name that an event of the command gets in the log: its own where that is legal, else under `command.`. */
 export function nativeName(given: string): string {
-  const names = [given, `command.${given}`];
+  const names = [...(OURS.test(given) ? [] : [given]), `command.${given}`];
   return names.find((name) => nativeNameProblem(name) === undefined) ?? 'command.event';
 }

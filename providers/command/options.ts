@@ -4,6 +4,8 @@
  */
 import { z } from 'zod';
 import { idSchema } from '../../protocol/ids.js';
+import { scopeSchema } from '../policy/remembered.js';
+import { programPolicySchema } from '../policy/rules.js';
 import {
   type ChosenPlace,
   checkedOptions,
@@ -46,6 +48,10 @@ const optionsSchema = z
     workspaces: workspacesSchema.default({}),
     /** Where workspaces of the kinds `scratch` and `git` are kept. */
     workspaceRoot: rootSchema.optional(),
+    /** Rules that answer the approvals of commands before a person is asked. Deny wins; what no rule allows is asked. */
+    policy: programPolicySchema.default([]),
+    /** For how long a person's answer may stand beyond once, if its `metadata.scope` says so. */
+    scopes: z.array(scopeSchema).default(['execution', 'conversation']),
     /** Of a command that sets none itself. */
     timeoutMs: milliseconds.default(30 * 60_000),
     /** For a command to exit by itself once it has said its result, or closed its output. */
@@ -63,9 +69,14 @@ const optionsSchema = z
       .max(1024 * MIB)
       .default(32 * MIB),
   })
-  .superRefine(({ commands, defaultCommand, workspaces, workspaceRoot }, ctx) => {
+  .superRefine(({ commands, defaultCommand, workspaces, workspaceRoot, policy }, ctx) => {
     checkPlaces(ctx, { list: 'commands', fallback: 'defaultCommand' }, commands, defaultCommand, workspaces);
     checkRoot(ctx, workspaces, workspaceRoot);
+    for (const [index, { program }] of policy.entries())
+      if (program !== undefined && !Object.hasOwn(commands, program)) {
+        const message = `"${program}" is not in "commands"`;
+        ctx.addIssue({ code: 'custom', path: ['policy', index, 'program'], message });
+      }
   });
 
 /** What `commandProvider` takes. */

@@ -1,5 +1,6 @@
 /** What a command says, as events: redacted, in order, and bounded. */
 import { HoldfastError } from '../../protocol/errors.js';
+import type { Usage } from '../../protocol/execution.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
 import { KIB } from '../../protocol/limits.js';
 import { boundJson } from '../process/bound.js';
@@ -38,6 +39,16 @@ export class Output {
     const { value, truncated } = this.bounded(shown === name ? data : { ...data, event: name }, MAX_EVENT);
     const more = truncated ? { truncated } : {};
     await this.#emit(() => this.#ctx.emit('provider.event', { ...(value as JsonObject), name: shown, ...more }));
+  }
+
+  /** An event of this provider's own. */
+  async note(name: string, data: JsonObject): Promise<void> {
+    await this.flush();
+    await this.#emit(() => this.#ctx.emit('provider.event', { ...(this.#redactor.data(data) as JsonObject), name }));
+  }
+
+  usage(usage: Usage): Promise<void> {
+    return this.#emit(() => this.#ctx.reportUsage(usage));
   }
 
   async artifact({ type: _, ...given }: Extract<CommandEvent, { type: 'artifact' }>): Promise<void> {

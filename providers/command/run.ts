@@ -1,10 +1,9 @@
 /** One run: start the command, give it the prompt, take what it says, and the end of everything that was started. */
-import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
-import { HoldfastError } from '../../protocol/errors.js';
 import type { Usage } from '../../protocol/execution.js';
 import { clip } from '../../protocol/json.js';
 import { promptText } from '../ai/prompt.js';
+import { rulesOf } from '../policy/rules.js';
 import { TurnClock } from '../process/clock.js';
 import { secretValues } from '../process/environment.js';
 import { describeExit } from '../process/exit.js';
@@ -13,11 +12,14 @@ import { type RunningProcess, startProcess } from '../process/spawn.js';
 import { cleanText } from '../process/stderr-tail.js';
 import { settledWithin, unlessAborted } from '../process/wait.js';
 import type { RunContext, RunResult } from '../provider.js';
-import { type OpenWorkspace, openFolder, rootsOf, type Workspaces } from '../workspace/workspaces.js';
+import type { OpenWorkspace, Workspaces } from '../workspace/workspaces.js';
+import { Approvals } from './approvals.js';
 import type { CommandEvent } from './events.js';
 import { asHoldfastError, CommandFailure } from './failure.js';
-import { type Choice, type CommandConfig, choose, type Launch, type ResolvedOptions } from './options.js';
+import { CommandMemory } from './memory.js';
+import { type CommandConfig, choose, type Launch, type ResolvedOptions } from './options.js';
 import { Output } from './output.js';
+import { openPlace } from './place.js';
 import { Questions } from './questions.js';
 import { type Reading, readOutput } from './read.js';
 
@@ -34,27 +36,13 @@ export async function runCommand(
 ): Promise<RunResult> {
   const prompt = promptText(ctx.input);
   const choice = choose(options, ctx.config);
-  const space = await openPlace(ctx, workspaces, choice);
-  const found = await stat(space.cwd).catch(() => undefined);
-  if (found?.isDirectory() !== true)
-    throw new HoldfastError('PROVIDER_ERROR', `the ${choice.place} is not there, or is no directory`);
+  const memory = new CommandMemory(ctx.conversation.session);
+  const space = await openPlace(ctx, workspaces, choice, memory);
   if (ctx.signal.aborted) return {};
   const { name, settings, timeoutMs } = choice;
   const redactor = new Redactor([...secretValues(settings), ...(settings.secrets ?? [])]);
   const launch: Launch = { name, settings, timeoutMs, cwd: space.cwd };
-  return await new CommandRun(ctx, options, launch, space, redactor).run(prompt);
-}
-
-async function openPlace(
-  ctx: RunContext<CommandConfig>,
-  workspaces: Workspaces,
-  { cwd, workspace }: Choice,
-): Promise<OpenWorkspace> {
-  if (workspace === undefined) return openFolder(cwd ?? '');
-  const roots = rootsOf(ctx.conversation.session);
-  const space = await workspaces.open(workspace, ctx, Object.hasOwn(roots, workspace) ? roots[workspace] : undefined);
-  if (space.rootId !== undefined) await ctx.setSession({ roots: { ...roots, [workspace]: space.rootId } });
-  return space;
+  return await new CommandRun(ctx, options, launch, space, redactor, memory, workspaces.areKept).run(prompt);
 }
 
 class CommandRun {
@@ -75,6 +63,9 @@ class CommandRun {
     private readonly launch: Launch,
     private readonly space: OpenWorkspace,
     private readonly redactor: Redactor,
+    private readonly memory: CommandMemory,
+    /** Its executions of one conversation run one after the other, and hand on what is remembered. */
+    private readonly takesTurns: boolean,
   ) {
     this.#output = new Output(ctx, redactor);
     this.#clock = new TurnClock(launch.timeoutMs);
@@ -87,6 +78,7 @@ class CommandRun {
       ctx,
       output: this.#output,
       redactor,
+      approvals: this.#approvals(),
       send: (line) => void child.write(`${JSON.stringify(line)}\n`),
       onWaiting: (waiting) => this.#clock.pause(waiting),
       onFailure: (error) => this.#broken.abort(error),
@@ -119,6 +111,20 @@ class CommandRun {
       ...(text === undefined ? {} : { finalOutput: redactor.text(text) }),
       ...(usage === undefined ? {} : { usage }),
     };
+  }
+
+  #approvals(): Approvals {
+    const { ctx, launch, memory, options } = this;
+    return new Approvals({
+      program: launch.name,
+      cwd: launch.cwd,
+      rules: rulesOf(options.policy),
+      // Without turns there is no conversation to remember an answer for.
+      scopes: options.scopes.filter((scope) => scope === 'execution' || this.takesTurns),
+      memory,
+      keep: () => memory.handOn(ctx),
+      note: (name, data) => this.#output.note(name, data),
+    });
   }
 
   #start(): RunningProcess {
@@ -191,7 +197,10 @@ class CommandRun {
         return this.#output.artifact(event);
       case 'result':
         this.#result = { text: event.text, usage: event.usage };
+        if (event.usage !== undefined) await this.#output.usage(event.usage);
         return this.#resulted();
+      case 'usage':
+        return this.#output.usage(event.usage);
       case 'error':
         throw new CommandFailure(`failed: ${event.message}`);
       case 'approve':

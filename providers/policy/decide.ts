@@ -9,10 +9,14 @@ import { mayRun } from './launchers.js';
 import type { Rule } from './rules.js';
 import { beginsWith, type CommandLine } from './words.js';
 
-/** A tool call, as far as the agent has told. */
+/** A tool call, as far as it has been told. */
 export interface ToolFacts {
-  readonly agent: string;
+  /** The agent, model or program that asks. */
+  readonly source: string;
+  /** The tool's name, or its kind where only that is told. */
   readonly tool?: string | undefined;
+  /** `tool` is one of the kinds of the Agent Client Protocol, which say what it does. */
+  readonly isKind?: boolean | undefined;
   readonly command?: CommandLine | undefined;
   /** Absolute paths that it is about. */
   readonly paths: readonly string[];
@@ -47,16 +51,19 @@ interface Matched {
   readonly area: Area | undefined;
 }
 
-/** Undefined when no rule has anything to say. `workspace` is the absolute path of the folder that the agent works in. */
+/**
+ * Undefined when no rule has anything to say. `workspace` is the absolute path of the folder that is worked in. Where
+ * there is none, rules have absolute paths only, and one that allows without a path leaves paths to the tool.
+ */
 export async function decide(
   rules: readonly Rule[],
   facts: ToolFacts,
-  workspace: string,
+  workspace: string | undefined,
 ): Promise<Decision | undefined> {
   const concerned = rules.filter((rule) => isOf(rule, facts));
   if (concerned.length === 0) return undefined;
   const resolved = async (said: string): Promise<RealPath> => ({ said, real: await realPathOf(said) });
-  const root = await resolved(workspace);
+  const root = workspace === undefined ? undefined : await resolved(workspace);
   const paths = await Promise.all(facts.paths.map(resolved));
   for (const answer of ['deny', 'ask', 'allow'] as const)
     for (const rule of concerned) {
@@ -68,11 +75,11 @@ export async function decide(
   return undefined;
 }
 
-async function areaOf({ path }: Rule, root: RealPath): Promise<Area | undefined> {
+async function areaOf({ path }: Rule, root: RealPath | undefined): Promise<Area | undefined> {
   if (path === undefined) return undefined;
-  const said = path.isAbsolute ? path.words : join(root.said, path.words);
+  const said = path.isAbsolute ? path.words : join(root?.said ?? '', path.words);
   const real = await realPathOf(said);
-  const placed = root.real === undefined ? undefined : join(root.real, path.words);
+  const placed = root?.real === undefined ? undefined : join(root.real, path.words);
   return { said, real, placed: path.isAbsolute ? real : placed };
 }
 
@@ -87,10 +94,17 @@ function mayMean({ rule, area }: Matched, facts: ToolFacts, paths: readonly Real
   );
 }
 
-function allows({ rule, area }: Matched, facts: ToolFacts, paths: readonly RealPath[], root: RealPath): boolean {
+function allows(
+  { rule, area }: Matched,
+  facts: ToolFacts,
+  paths: readonly RealPath[],
+  root: RealPath | undefined,
+): boolean {
   const { command } = rule;
-  if (facts.hasUnknownPlace === true) return false;
-  if (facts.tool === 'execute' || facts.command !== undefined) {
+  const arePathsMeant = area !== undefined || root !== undefined;
+  if (arePathsMeant && facts.hasUnknownPlace === true) return false;
+  const kind = facts.isKind === true ? facts.tool : undefined;
+  if (kind === 'execute' || facts.command !== undefined) {
     // Whatever holds more than plain words is for a person, and so is what the agent does not tell.
     if (facts.command?.kind !== 'plain') return false;
     if (command !== undefined && !beginsWith(facts.command.words, command)) return false;
@@ -98,21 +112,25 @@ function allows({ rule, area }: Matched, facts: ToolFacts, paths: readonly RealP
     if (area !== undefined) return false;
   } else {
     if (command !== undefined) return false;
-    if (paths.length === 0 && (area !== undefined || ABOUT_FILES.includes(facts.tool ?? ''))) return false;
+    if (paths.length === 0 && (area !== undefined || ABOUT_FILES.includes(kind ?? ''))) return false;
   }
   return area === undefined
-    ? paths.every(({ real }) => isUnder(root.real, real))
+    ? root === undefined || paths.every(({ real }) => isUnder(root.real, real))
     : paths.every(({ said, real }) => isUnder(area.said, said) && isUnder(area.placed, real));
 }
 
 function isOf(rule: Rule, facts: ToolFacts): boolean {
   return (
-    (rule.agent === undefined || rule.agent === facts.agent) &&
+    (rule.source === undefined || rule.source === facts.source) &&
     // What brings a command is run, whatever the agent calls it.
     (rule.tool === undefined ||
-      rule.tool === facts.tool ||
-      (rule.tool === 'execute' && facts.command !== undefined && rule.answer !== 'allow'))
+      isNamed(rule.tool, facts.tool) ||
+      (rule.tool === 'execute' && facts.isKind === true && facts.command !== undefined && rule.answer !== 'allow'))
   );
+}
+
+function isNamed(wanted: string, tool: string | undefined): boolean {
+  return wanted === tool || (wanted.endsWith('*') && tool?.startsWith(wanted.slice(0, -1)) === true);
 }
 
 function isUnder(area: string | undefined, at: string | undefined): boolean {

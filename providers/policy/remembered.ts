@@ -23,3 +23,32 @@ export function scopeOf(response: ActionResponse): Scope | undefined {
   const parsed = scopeSchema.safeParse(response.metadata?.scope);
   return parsed.success ? parsed.data : undefined;
 }
+
+/** Answers that stand for a conversation. */
+const MAX_ANSWERS = 64;
+const keptSchema = z.object({ answers: z.record(z.string(), z.boolean()) });
+
+/** What a conversation remembers, as a provider hands it on from turn to turn: in `answers` of its session. */
+export class RememberedAnswers {
+  readonly #answers: Map<string, boolean>;
+
+  /** Takes what an earlier turn handed on. What it cannot read counts as nothing. */
+  constructor(session: Json | undefined) {
+    const parsed = keptSchema.safeParse(session);
+    this.#answers = new Map(Object.entries(parsed.success ? parsed.data.answers : {}));
+  }
+
+  of(question: string): boolean | undefined {
+    return this.#answers.get(question);
+  }
+
+  remember(question: string, approved: boolean): void {
+    this.#answers.delete(question);
+    this.#answers.set(question, approved);
+  }
+
+  /** The newest 64, oldest first. */
+  newest(): [string, boolean][] {
+    return [...this.#answers].slice(-MAX_ANSWERS);
+  }
+}

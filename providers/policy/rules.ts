@@ -30,52 +30,96 @@ function pathProblem(path: string): string | undefined {
   return path.split('/').includes('..') ? 'must not hold ".."' : undefined;
 }
 
-const ruleSchema = z
-  .strictObject({
-    /** What the log calls it; by default its place, such as `policy.0`. */
-    name: z.string().min(1).max(100).optional(),
-    /** Requests of this agent. */
-    agent: name.optional(),
-    /** Requests for a tool of this kind. */
-    tool: z.enum(TOOL_KINDS).optional(),
-    /** Requests about this file or folder and all below it: relative to the workspace, or absolute. */
-    path: text.superRefine((path, ctx) => addProblem(ctx, pathProblem(path))).optional(),
-    /** Requests to run a command that begins with these words. */
-    command: text.superRefine((command, ctx) => addProblem(ctx, commandProblem(command))).optional(),
-    answer: z.enum(['allow', 'ask', 'deny']),
-  })
-  .refine((rule) => rule.command === undefined || rule.path === undefined, {
-    message: 'has both "command" and "path": a command does not say which files it touches',
-  })
-  .refine((rule) => rule.command === undefined || rule.tool === undefined || rule.tool === 'execute', {
-    message: 'has a "command", which goes with the tool "execute" only',
-  });
+/** A tool by its name, or all whose names begin as what stands before a `*`. */
+const toolName = text.regex(/^[^*]{1,200}\*?$/, 'must be the name of a tool, or the beginning of one and "*"');
+
+const fields = {
+  /** What the log calls it; by default its place, such as `policy.0`. */
+  name: z.string().min(1).max(100).optional(),
+  /** Requests about this file or folder and all below it: relative to the workspace, or absolute. */
+  path: text.superRefine((path, ctx) => addProblem(ctx, pathProblem(path))).optional(),
+  /** Requests to run a command that begins with these words. */
+  command: text.superRefine((command, ctx) => addProblem(ctx, commandProblem(command))).optional(),
+  answer: z.enum(['allow', 'ask', 'deny']),
+};
 
 function addProblem(ctx: z.core.$RefinementCtx, message: string | undefined): void {
   if (message !== undefined) ctx.addIssue({ code: 'custom', message });
 }
 
-export const policySchema = z.array(ruleSchema).max(1000);
+const notBoth = (rule: { command?: string | undefined; path?: string | undefined }) =>
+  rule.command === undefined || rule.path === undefined;
+const NOT_BOTH = 'has both "command" and "path": a command does not say which files it touches';
+
+/** Rules for agents, which tell the kind of a tool and not its name. */
+const ruleSchema = z
+  .strictObject({
+    ...fields,
+    /** Requests of this agent. */
+    agent: name.optional(),
+    /** Requests for a tool of this kind. */
+    tool: z.enum(TOOL_KINDS).optional(),
+  })
+  .refine(notBoth, NOT_BOTH)
+  .refine((rule) => rule.command === undefined || rule.tool === undefined || rule.tool === 'execute', {
+    message: 'has a "command", which goes with the tool "execute" only',
+  });
 export type PolicyRule = z.input<typeof ruleSchema>;
-type ParsedRule = z.output<typeof ruleSchema>;
+export const policySchema = rulesSchema(ruleSchema);
+
+/** Rules for the calls of a model. */
+const modelRuleSchema = z
+  .strictObject({
+    ...fields,
+    /** Calls of this model, by its name in the configuration. */
+    model: z.string().min(1).optional(),
+    tool: toolName.optional(),
+  })
+  .refine(notBoth, NOT_BOTH);
+export type ModelPolicyRule = z.input<typeof modelRuleSchema>;
+export const modelPolicySchema = rulesSchema(modelRuleSchema);
+
+/** Rules for the approvals that a program asks for. */
+const programRuleSchema = z
+  .strictObject({
+    ...fields,
+    /** Approvals of this program, by its name in the configuration. */
+    program: name.optional(),
+    /** Approvals whose payload names this tool. */
+    tool: toolName.optional(),
+  })
+  .refine(notBoth, NOT_BOTH);
+export type ProgramPolicyRule = z.input<typeof programRuleSchema>;
+export const programPolicySchema = rulesSchema(programRuleSchema);
+
+function rulesSchema<T extends z.ZodType>(rule: T): z.ZodArray<T> {
+  return z.array(rule).max(1000);
+}
+
+type Parsed = Omit<z.output<typeof ruleSchema>, 'tool'> & {
+  readonly tool?: string | undefined;
+  readonly model?: string | undefined;
+  readonly program?: string | undefined;
+};
 
 /** A rule as it is matched. */
 export interface Rule {
   readonly name: string;
-  readonly answer: ParsedRule['answer'];
-  readonly agent?: string | undefined;
+  readonly answer: Parsed['answer'];
+  /** The agent, model or program that asks. */
+  readonly source?: string | undefined;
   readonly tool?: string | undefined;
   readonly path?: { readonly words: string; readonly isAbsolute: boolean } | undefined;
   readonly command?: readonly string[] | undefined;
 }
 
-export function rulesOf(parsed: readonly ParsedRule[]): Rule[] {
-  return parsed.map(({ name: given, answer, agent, tool, path, command }, index) => {
+export function rulesOf(parsed: readonly Parsed[]): Rule[] {
+  return parsed.map(({ name: given, answer, agent, model, program, tool, path, command }, index) => {
     const line = command === undefined ? undefined : commandLine(command);
     return {
       name: given ?? `policy.${index}`,
       answer,
-      agent,
+      source: agent ?? model ?? program,
       tool,
       path: path === undefined ? undefined : { words: path, isAbsolute: isAbsolute(path) },
       command: line?.kind === 'plain' ? line.words : undefined,

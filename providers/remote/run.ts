@@ -100,6 +100,9 @@ async function resultOf(
   executionId: string,
   ending: Ending,
 ): Promise<RunResult> {
+  // Also of what failed there.
+  const usage = await usageOf(ctx, remote, executionId);
+  if (usage !== undefined) await ctx.reportUsage(usage);
   switch (ending.how) {
     case 'failed':
       throw ending.error;
@@ -110,7 +113,6 @@ async function resultOf(
     }
     case 'completed': {
       const { finalOutput } = ending;
-      const usage = await usageOf(ctx, remote, executionId);
       return { ...(finalOutput === undefined ? {} : { finalOutput }), ...(usage === undefined ? {} : { usage }) };
     }
     default:

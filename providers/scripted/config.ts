@@ -54,7 +54,7 @@ const stepSchemas = {
     })
     .describe('Emits so many text deltas of `bytes` bytes (16) as fast as they are taken.'),
   session: z.strictObject({ session: jsonValue }).describe("Remembers this as the conversation's native session."),
-  usage: z.strictObject({ usage: usageSchema }).describe('Reports this usage when it completes.'),
+  usage: z.strictObject({ usage: usageSchema }).describe('Reports that so much has been used so far.'),
   fail: z.strictObject({ fail: z.string() }).describe('Fails with the message.'),
   hang: z.strictObject({ hang: on, attempts }).describe('Does nothing until it is told to stop.'),
   ignoreCancel: z.strictObject({ ignoreCancel: on }).describe('From here on deaf to being told to stop.'),

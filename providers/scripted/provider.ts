@@ -130,8 +130,9 @@ class Script {
     if ('flood' in step) return this.flood(step.flood.events, step.flood.bytes ?? 16);
     if ('session' in step) return this.heed(() => this.ctx.setSession(step.session));
     if ('usage' in step) {
-      this.usage = usageOf(step.usage);
-      return undefined;
+      const usage = usageOf(step.usage);
+      this.usage = usage;
+      return this.heed(() => this.ctx.reportUsage(usage));
     }
     if ('fail' in step) throw new HoldfastError('PROVIDER_ERROR', step.fail);
     if ('hang' in step) return this.isDue(step.attempts) ? this.wait(undefined) : undefined;

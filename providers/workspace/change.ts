@@ -1,5 +1,4 @@
 /** What a turn changed in a `git` workspace, as the descriptor of a patch and, where it is wanted, a pushed branch. */
-import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,6 +9,7 @@ import type { RunContext } from '../provider.js';
 import { type ChangedFile, changedFiles, commitTree, push, restore, takeTree, writePatch } from './checkout.js';
 import { contentOf } from './describe-file.js';
 import type { GitWorkspace } from './options.js';
+import { PATCHES, patchName, unfinishedName } from './patches.js';
 import type { GitRecord } from './record.js';
 import { realSubfolder } from './tree.js';
 import { artifactUri } from './uri.js';
@@ -79,11 +79,10 @@ function sum(files: readonly ChangedFile[]): JsonObject {
 
 /** Writes the patch to a file of its own; undefined when it is too large to be kept. */
 async function keepPatch(from: string, to: string, { ctx, workspace, name, folder, root }: ChangeOptions) {
-  const { tenant, id } = ctx.conversation;
-  const parent = workspace.patchFolder ?? (await realSubfolder(root, '.patches'));
+  const parent = workspace.patchFolder ?? (await realSubfolder(root, PATCHES));
   if (workspace.patchFolder !== undefined) await mkdir(parent, { recursive: true, mode: 0o700 });
-  const named = `${name}.${tenant}.${id}.${ctx.execution.id}.patch`;
-  const fresh = join(parent, `.${randomBytes(9).toString('base64url')}`);
+  const named = patchName(name, ctx.conversation, ctx.execution.id);
+  const fresh = join(parent, unfinishedName());
   const file = await open(fresh, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600);
   try {
     await writePatch(folder, from, to, file.fd);

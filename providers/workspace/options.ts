@@ -48,8 +48,10 @@ const gitSchema = z.strictObject({
   depth: z.union([z.int().min(1).max(1_000_000), z.literal('full')]).default(1),
   /** Of one fetch or push. */
   timeoutMs: milliseconds.default(10 * 60_000),
-  /** Patch files: an absolute folder of their own, else `.patches` in the root. They are yours to remove. */
+  /** Patch files: an absolute folder of their own, else in the root, where they go with their conversation. */
   patchFolder: absolutePath.optional(),
+  /** For so many days patches are kept in `patchFolder`. */
+  patchDays: z.int().min(1).max(36_500).default(30),
   /** Where patches are to be fetched; by default the file on its host. */
   patchUri: uriTemplate.optional(),
   /** A larger patch is not kept: its descriptor has the figures alone. */
@@ -92,9 +94,14 @@ export const rootSchema = z.strictObject({
   sharedAs: name.optional(),
   /** Of all in it. A new workspace is refused beyond that. */
   maxTotalBytes: bytes.default(20 * GIB),
+  /** Room that has to be left on the root's file system; a turn that finds or leaves less is refused or ended. */
+  minFreeBytes: z
+    .int()
+    .min(0)
+    .default(100 * 1024 * 1024),
   /** How often workspaces of closed conversations are looked for and removed. */
   sweepMs: milliseconds.default(10 * 60_000),
-  /** How often a workspace in use is measured, at most. */
+  /** How often a workspace in use is measured at the least, unless that takes long. */
   measureMs: milliseconds.default(5000),
 });
 export type Root = z.output<typeof rootSchema>;

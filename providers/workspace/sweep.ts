@@ -1,6 +1,7 @@
 /** Removing what closed conversations have left. Which ones are closed, the server is asked. */
 import { lstat } from 'node:fs/promises';
 import type { ProviderHost } from '../provider.js';
+import { type AgedPatches, removeAgedPatches, removePatchesOfClosed } from './patches.js';
 import { recordAge } from './record.js';
 import { type Kept, listKept, type OpenRoot } from './root.js';
 import { finishRemovals, removeTree } from './tree.js';
@@ -15,13 +16,18 @@ export function beginSweeping(
   host: ProviderHost,
   root: OpenRoot,
   workspaces: readonly string[],
+  aged: readonly AgedPatches[],
   everyMs: number,
 ): () => Promise<void> {
   let over = false;
   let timer: NodeJS.Timeout | undefined;
   const look = async (): Promise<void> => {
     try {
-      await sweep(host, root, workspaces, Math.min(IN_USE_MS, everyMs), () => over);
+      const inUseMs = Math.min(IN_USE_MS, everyMs);
+      await sweep(host, root, workspaces, inUseMs, () => over);
+      const patches = await removePatchesOfClosed(host, root, workspaces, inUseMs, () => over);
+      const old = await removeAgedPatches(aged);
+      if (patches + old > 0) host.log('info', 'patches were removed', { ofClosedConversations: patches, old });
     } catch (error) {
       host.log('warn', 'workspaces of closed conversations could not be removed', { error: String(error) });
     }

@@ -2,7 +2,7 @@
  * The workspaces of one provider: what a request picks by name becomes a folder to work in. A `folder` is there already;
  * a `scratch` or `git` workspace is made for a conversation, is the same for all its turns, and goes when it is closed.
  */
-import { lstat } from 'node:fs/promises';
+import { lstat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HoldfastError } from '../../protocol/errors.js';
 import type { Json } from '../../protocol/json.js';
@@ -11,6 +11,8 @@ import { publishChange } from './change.js';
 import { checkOut } from './checkout.js';
 import { git } from './git.js';
 import { isKept, type KeptWorkspace, type Root, type Workspace } from './options.js';
+import { Pace } from './pace.js';
+import { patchBytes } from './patches.js';
 import { readRecord, type WorkspaceRecord, writeRecord } from './record.js';
 import { conversationFolder, keptNames, listKept, type OpenRoot, openRoot } from './root.js';
 import { beginSweeping } from './sweep.js';
@@ -53,7 +55,12 @@ export class Workspaces {
     if (this.#root === undefined || names.length === 0) return undefined;
     const root = await openRoot(this.#root);
     if (Object.values(this.#all).some(({ kind }) => kind === 'git')) await git(['--version'], { cwd: root.path });
-    return beginSweeping(host, root, names, this.#root.sweepMs);
+    const aged = Object.entries(this.#all).flatMap(([workspace, of]) =>
+      of.kind === 'git' && of.patchFolder !== undefined
+        ? [{ workspace, folder: of.patchFolder, days: of.patchDays }]
+        : [],
+    );
+    return beginSweeping(host, root, names, aged, this.#root.sweepMs);
   }
 
   /**
@@ -67,11 +74,13 @@ export class Workspaces {
     if (!isKept(workspace)) return openFolder(workspace.path);
     if (this.#root === undefined) throw new HoldfastError('INTERNAL_ERROR', 'a kept workspace without a root');
     const root = await openRoot(this.#root);
-    if (rootId !== undefined && rootId !== root.id)
+    if (rootId !== undefined && rootId !== root.id) {
+      await ctx.emit('provider.event', { name: 'workspace.elsewhere', workspace: name, root: rootId, here: root.id });
       throw new HoldfastError(
         'PROVIDER_ERROR',
-        `the workspace "${name}" of this conversation is in the root "${rootId}", and this worker has "${root.id}": a worker of that host has to run, or share its root (sharedAs)`,
+        `the files of this conversation in workspace "${name}" are on another host: they are in the root "${rootId}", and this worker has "${root.id}". Start the turn again when only workers of that host take it, give each host a provider id of its own, or let the hosts share one root (workspaceRoot.sharedAs)`,
       );
+    }
     const kept = new KeptFolder(name, workspace, root, this.#root, ctx, () => this.#taken(root));
     await kept.open(rootId !== undefined);
     return kept;
@@ -81,9 +90,9 @@ export class Workspaces {
     return Object.entries(this.#all).flatMap(([name, workspace]) => (isKept(workspace) ? [name] : []));
   }
 
-  /** Bytes of all workspaces here, of other providers too, as they were last measured. */
+  /** Bytes of all workspaces here, of other providers too, as they were last measured, and of their patches. */
   async #taken(root: OpenRoot): Promise<number> {
-    let bytes = 0;
+    let bytes = await patchBytes(root);
     for (const { folder } of await listKept(root, await keptNames(root)))
       bytes += (await readRecord(folder))?.bytes ?? (await measure(folder)).bytes;
     return bytes;
@@ -128,6 +137,8 @@ class KeptFolder implements OpenWorkspace {
   /** @param mustBeThere an earlier turn had it */
   async open(mustBeThere: boolean): Promise<void> {
     this.#folder = await conversationFolder(this.root, this.name, this.ctx.conversation);
+    const noRoom = await this.#roomProblem();
+    if (noRoom !== undefined) throw noRoom;
     const record = await readRecord(this.#folder);
     if (record === undefined) {
       if (mustBeThere)
@@ -166,16 +177,19 @@ class KeptFolder implements OpenWorkspace {
   }
 
   watch(onExceeded: (error: HoldfastError) => void): void {
+    const pace = new Pace(this.settings.measureMs, this.workspace.maxBytes, this.#record.bytes ?? 0);
     const look = async (): Promise<void> => {
       const begin = performance.now();
+      let bytes: number | undefined;
       try {
-        const problem = this.#sizeProblem(await this.#measure());
+        const measured = await this.#measure();
+        const problem = this.#sizeProblem(measured) ?? (await this.#roomProblem());
         if (problem !== undefined) return onExceeded(problem);
+        bytes = measured.bytes;
       } catch (error) {
         this.ctx.log('warn', 'a workspace cannot be measured', { workspace: this.name, error: String(error) });
       }
-      // A large one is measured less often: a tenth of the time at most.
-      again(Math.max(this.settings.measureMs, 10 * (performance.now() - begin)));
+      again(pace.next(begin, bytes));
     };
     let over = false;
     let timer: NodeJS.Timeout | undefined;
@@ -189,7 +203,7 @@ class KeptFolder implements OpenWorkspace {
       over = true;
       clearTimeout(timer);
     };
-    again(this.settings.measureMs);
+    again(pace.first);
   }
 
   async finish(): Promise<void> {
@@ -219,6 +233,16 @@ class KeptFolder implements OpenWorkspace {
     this.#record = { ...this.#record, bytes: measured.bytes, files: measured.files };
     await writeRecord(this.#folder, this.#record);
     return measured;
+  }
+
+  async #roomProblem(): Promise<HoldfastError | undefined> {
+    const { minFreeBytes } = this.settings;
+    const { bavail, bsize } = await statfs(this.root.path);
+    if (bavail * bsize >= minFreeBytes) return undefined;
+    return new HoldfastError(
+      'QUOTA_EXCEEDED',
+      `the file system of the workspaces has ${bavail * bsize} bytes left; ${minFreeBytes} have to be (workspaceRoot.minFreeBytes). Make room, or close conversations`,
+    );
   }
 
   #sizeProblem({ bytes, files }: Measured): HoldfastError | undefined {

@@ -207,3 +207,28 @@ it('usage that the provider reports stands in run.completed and in the execution
   expect(events.at(-1)).toMatchObject({ type: 'run.completed', data: { finalOutput: 'x', usage } });
   eventSchema.parse(events.at(-1));
 });
+
+it('usage that was reported before the end stands also when it fails, is cancelled, times out or is terminated', async () => {
+  const [early, usage] = [{ inputTokens: 7 }, { inputTokens: 12, costUsd: 0.5 }];
+  const steps = [{ usage: early }, { usage }, { say: 'x' }];
+  const [failed, cancelled, late, terminated] = await Promise.all([
+    cluster.run([...steps, { fail: 'no' }]),
+    cluster.run([...steps, { hang: true }]),
+    cluster.run([...steps, { hang: true }], { timeoutSeconds: 2 }),
+    cluster.run([...steps, { hang: true }]),
+  ]);
+  const said = ({ type }: { type: string }) => type === 'output.text.delta';
+  await Promise.all([cancelled, terminated].map(({ id }) => cluster.seen(id, said)));
+  // As far as it is known while it runs.
+  expect((await cluster.client.getExecution(cancelled.id)).usage).toEqual(usage);
+  await cluster.client.cancel(cancelled.id);
+  await cluster.handle(terminated.id).terminate();
+  const ends = { failed, cancelled, late, terminated };
+  for (const [how, { id }] of Object.entries(ends)) {
+    const execution = await cluster.client.waitForTerminal(id);
+    expect([how, execution.usage]).toEqual([how, usage]);
+    const last = (await cluster.log(id)).at(-1);
+    eventSchema.parse(last);
+    expect([how, last?.data]).toMatchObject([how, { usage }]);
+  }
+});

@@ -101,6 +101,22 @@ test('a whole configuration becomes the options of a worker', async () => {
   expect(options.providers.map(idOf)).toEqual(['scripted', 'agents']);
 });
 
+test('a policy stands in the configuration of each provider that asks, and a wrong rule is named by its place', async () => {
+  const place = { command: 'it', cwd: '/srv' };
+  const local = { provider: 'openai-compatible', baseURL: 'http://127.0.0.1:1', model: 'm' };
+  const all = (rule: object) => ({
+    acp: { agents: { it: place }, policy: [{ agent: 'it', ...rule }] },
+    ai: { models: { local }, policy: [{ model: 'local', ...rule }], scopes: ['execution'] },
+    command: { commands: { it: { ...place, output: 'text' } }, policy: [{ program: 'it', ...rule }], scopes: [] },
+  });
+  const right = await workerOf(file({ providers: all({ command: 'npm test', answer: 'allow' }) }));
+  expect(right.providers.map(idOf)).toEqual(['acp', 'ai', 'command']);
+  for (const [name, options] of Object.entries(all({ command: 'npm test; ls', answer: 'allow' })))
+    await expect(workerOf(file({ providers: { [name]: options } }))).rejects.toThrow(
+      `: providers.${name}.policy.0.command: must be plain words`,
+    );
+});
+
 test('runtimes elsewhere are one or several, each with an id', async () => {
   const ids = async (remote: unknown) => (await workerOf(file({ providers: { remote } }))).providers.map(idOf);
   expect(await ids(elsewhere)).toEqual(['remote']);

@@ -146,6 +146,33 @@ describe('onBusy', () => {
     const order = native.ran.filter((id) => [running.id, execution.id, waiting.id].includes(id));
     expect(order).toEqual([running.id, execution.id, waiting.id]);
   });
+
+  it('interrupt: racing starts end each in one way, never run at once, and a retry of one is that one', async () => {
+    const conversationId = await conversation();
+    const running = await cluster.start({ providerId: 'native', conversationId, config: { waitMs: 30_000 } });
+    await cluster.seen(running.id, (event) => event.type === 'run.started');
+    const request = {
+      providerId: 'native',
+      conversationId,
+      input: 'go',
+      onBusy: 'interrupt',
+      config: { waitMs: 200 },
+    } as const;
+    const start = (idempotencyKey: string) => cluster.client.startExecution({ ...request, idempotencyKey });
+    const keys = ['a', 'b', 'c', 'd', 'a', 'b'];
+    const started = await Promise.all(keys.map(start));
+    const ids = started.map(({ execution }) => execution.id);
+    expect(ids.slice(4)).toEqual(ids.slice(0, 2));
+    expect(new Set(ids).size).toBe(4);
+    const [held, ...racing] = await ended([running, ...ids.slice(0, 4).map((id) => ({ id }))]);
+    expect(held?.state).toBe('cancelled');
+    for (const { state } of racing) expect(['succeeded', 'cancelled']).toContain(state);
+    const last = native.ran.findLast((id) => ids.includes(id));
+    expect(racing.find(({ id }) => id === last)?.state).toBe('succeeded');
+    expect(native.peak.get(conversationId)).toBe(1);
+    const again = await start('c');
+    expect(again).toMatchObject({ replayed: true, execution: { id: ids[2] } });
+  });
 });
 
 describe('closing a conversation', () => {

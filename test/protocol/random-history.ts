@@ -182,6 +182,13 @@ const item: fc.Arbitrary<Item> = fc.oneof(
     ),
   },
   {
+    weight: 3,
+    arbitrary: small.map(
+      (n): Item =>
+        () => ({ kind: 'usage', usage: n === 0 ? {} : n === 1 ? { costUsd: 0.5 } : { inputTokens: n } }),
+    ),
+  },
+  {
     weight: 1,
     arbitrary: word.map(
       (message): Item =>

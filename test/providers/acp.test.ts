@@ -130,7 +130,7 @@ describe('a stop reason', () => {
 
   test.each(['max_tokens', 'max_turn_requests'])('%s succeeds and is visible', async (reason) => {
     const { ctx, outcome } = await stop(reason);
-    expect(outcome).toEqual({});
+    expect(outcome).toEqual({ usage: { inputTokens: 11, outputTokens: 7, costUsd: 0.25 } });
     expect(ctx.native('acp.stop')).toEqual([{ name: 'acp.stop', stopReason: reason, message: expect.any(String) }]);
   });
 
@@ -138,10 +138,11 @@ describe('a stop reason', () => {
     ['refusal', /refus/],
     ['cancelled', /"cancelled" although nobody/],
     ['tired', /unknown stop reason: "tired"/],
-  ])('%s fails and says so', async (reason, message) => {
+  ])('%s fails and says so, and what it used is known', async (reason, message) => {
     const { ctx, outcome } = await stop(reason);
     expect(outcome).toMatchObject({ code: 'PROVIDER_ERROR', message: expect.stringMatching(message) });
     expect(ctx.text).toBe('so far');
+    expect(ctx.usages).toEqual([{ costUsd: 0.25 }, { inputTokens: 11, outputTokens: 7 }]);
   });
 });
 

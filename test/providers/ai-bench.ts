@@ -38,10 +38,11 @@ export class AiBench {
     return worker;
   }
 
-  async workerProcess(): Promise<ChildProcess> {
+  async workerProcess(more: Pick<AiOptions, 'policy'> = {}): Promise<ChildProcess> {
     const script = fileURLToPath(new URL('./ai-worker.ts', import.meta.url));
     const { url, apiKey } = this.model;
-    const options = JSON.stringify({ url, apiKey, runs: this.runsFile, address: this.cluster.server.address });
+    const { address } = this.cluster.server;
+    const options = JSON.stringify({ url, apiKey, runs: this.runsFile, address, options: more });
     const child = spawn(process.execPath, ['--import', 'tsx', script, options], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

@@ -73,6 +73,8 @@ describe('broken arguments', () => {
     const one = await attempt([sse([call('echo', '{')], { finish: 'tool_calls' })], { limits: { maxSteps: 4 } });
     await expect(one.result).rejects.toThrow(/limit of 4 model answers \(maxSteps\)/);
     expect(model.bodies).toHaveLength(4);
+    // What the four have used is known although it failed.
+    expect(one.all('usage').at(-1)).toEqual({ inputTokens: 40, outputTokens: 20 });
   });
 
   test('a tool that is not there gets an error that names those that are', async () => {

@@ -13,18 +13,19 @@ afterAll(() => bench.stop());
 const natives = (events: readonly HoldfastEvent[], name: string) =>
   events.flatMap((event) => (event.type === 'provider.event' && event.data.name === name ? [event.data] : []));
 
-test('kill -9: no finished call of a model or tool is repeated', async () => {
-  const first = await bench.workerProcess();
+test('kill -9: no finished call of a model or tool is repeated, and what a rule answered stays answered', async () => {
+  const first = await bench.workerProcess({ policy: [{ name: 'old', tool: 'careful', answer: 'allow' }] });
   const answering = '[tool:echo:{"word":"once"}][slow:80:100]';
   const [slow, steady] = ['[tool:slow:{"word":"a"}]', '[tool:steady:{"word":"b"}]'] as const;
   const id = await bench.run(answering);
   const [slowId, steadyId] = [await bench.run(slow), await bench.run(steady)];
-  // Tools are running in two, and the tool of the third is done: its result is on the way in the second request.
+  const carefulId = await bench.run('[tool:careful:{"word":"c"}]');
+  // Tools are running in three, and the tool of the fourth is done: its result is on the way in the second request.
   const streaming = await bench.model.waitFor(({ body }) => body.messages.at(-1)?.content === 'echo says once');
-  await eventually(() => bench.runs.filter((line) => line.endsWith('begun')).length === 2);
+  await eventually(() => bench.runs.filter((line) => line.endsWith('begun')).length === 3);
   await kill(first);
   await eventually(() => streaming.aborted);
-  await bench.worker();
+  await bench.worker({ policy: [{ name: 'new', tool: 'careful', answer: 'deny' }] });
 
   const events = await bench.cluster.log(id);
   expectWhole(events);
@@ -47,4 +48,10 @@ test('kill -9: no finished call of a model or tool is repeated', async () => {
   expect(bench.runs.filter((line) => line === 'echo once')).toHaveLength(1);
   expect(bench.runs.filter((line) => line === 'slow a begun')).toHaveLength(1);
   expect(bench.runs.filter((line) => line === 'steady b begun')).toHaveLength(2);
+
+  // The rules of the next worker say another thing, and that is too late.
+  const ofCareful = await bench.cluster.log(carefulId);
+  expectWhole(ofCareful);
+  expect(natives(ofCareful, 'policy.answered')).toMatchObject([{ rule: 'old', approved: true }]);
+  expect(natives(ofCareful, 'ai.tool_result')).toMatchObject([{ isError: false, output: 'careful c' }]);
 }, 90_000);

@@ -19,15 +19,18 @@ export interface RigOptions {
 
 const word = z.strictObject({ word: z.string().min(1) });
 
-/** Models: `local`. Tools: `echo`, `deploy` (asks), `slow` and `steady` (take four seconds; the latter is idempotent), `fail`. */
+/**
+ * Models: `local`. Tools: `echo`, `deploy` (asks), `slow`, `steady` and `careful` (take four seconds; the latter two are
+ * idempotent, and the last one asks), `fail`.
+ */
 export function rig({ url, apiKey, runs, options }: RigOptions): Provider<AiConfig> {
   process.env[KEY_VARIABLE] = apiKey;
   const note = (line: string) => appendFileSync(runs, `${line}\n`);
-  const slow = (name: string, idempotent: boolean) =>
+  const slow = (name: string, idempotent: boolean, needsApproval = false) =>
     aiTool({
       description: 'Takes four seconds.',
       input: word,
-      needsApproval: false,
+      needsApproval,
       idempotent,
       execute: async ({ word }, { signal }) => {
         note(`${name} ${word} begun`);
@@ -59,6 +62,7 @@ export function rig({ url, apiKey, runs, options }: RigOptions): Provider<AiConf
       }),
       slow: slow('slow', false),
       steady: slow('steady', true),
+      careful: slow('careful', true, true),
       fail: aiTool({
         description: 'Fails.',
         input: z.strictObject({}),

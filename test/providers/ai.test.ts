@@ -4,6 +4,7 @@ import { types } from '../support/cluster.js';
 import { expectWhole, recoveries } from '../support/log-checks.js';
 import { eventually } from '../support/provider-context.js';
 import { AiBench } from './ai-bench.js';
+import { json, type RawModel, rawModel, rig } from './ai-rig.js';
 
 let bench: AiBench;
 beforeAll(async () => {
@@ -113,3 +114,47 @@ test('cancel while streaming: the request is dropped, and nothing follows', asyn
   await eventually(() => streaming.aborted);
   expect(bench.requests(input)).toHaveLength(1);
 });
+
+test('what was used before a cancel is the usage of what was cancelled', async () => {
+  const input = '[tool:echo:{"word":"used"}][slow:100:100]';
+  const id = await bench.run(input);
+  await bench.model.waitFor(({ body, deltas }) => deltas > 2 && body.messages.at(-1)?.content === 'echo says used');
+  await bench.cluster.client.cancel(id);
+  const events = await bench.cluster.log(id);
+  const [first] = natives(events, 'ai.turn');
+  const usage = { inputTokens: first?.inputTokens, outputTokens: first?.outputTokens };
+  expect(usage.inputTokens).toBeGreaterThan(0);
+  expect(events.at(-1)).toMatchObject({ type: 'run.cancelled', data: { usage } });
+  expect((await bench.cluster.client.getExecution(id)).usage).toEqual(usage);
+});
+
+test('a key that the model repeats in its errors is in no event, error, log or history', async () => {
+  const model: RawModel = await rawModel((response, body, request) => {
+    const message = `bad header ${request.headers.authorization}`;
+    json(model.bodies.length === 1 ? 500 : 401, { error: { message } })(response, body, request);
+  });
+  const logged: unknown[] = [];
+  const options = { id: 'echoing', limits: { maxRetryWaitMs: 100 } };
+  const worker = await bench.cluster.worker({
+    providers: [rig({ ...model, runs: '/dev/null', options })],
+    log: (...line) => logged.push(line),
+  });
+  const id = await bench.run('hello', 'echoing');
+  const events = await bench.cluster.log(id);
+  const { error } = await bench.cluster.client.getExecution(id);
+  expect(error?.message).toContain('bad header Bearer [redacted]');
+  expect(natives(events, 'ai.retry')).toHaveLength(1);
+  const history = decoded(await bench.cluster.handle(id).fetchHistory());
+  expect(history.includes('bad header Bearer [redacted]')).toBe(true);
+  for (const shown of [JSON.stringify([events, error, logged]), history])
+    expect(shown.includes(model.apiKey)).toBe(false);
+  await worker.shutdown({ drainMs: 0 });
+  await model.stop();
+});
+
+/** All of it as text, payloads too. */
+function decoded(history: unknown): string {
+  const json = JSON.stringify(history);
+  const payloads = [...json.matchAll(/"data":"([A-Za-z0-9+/=]+)"/g)];
+  return [json, ...payloads.map(([, data = '']) => Buffer.from(data, 'base64').toString())].join('\n');
+}

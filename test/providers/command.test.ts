@@ -120,6 +120,15 @@ describe('output "ndjson"', () => {
     await expect(one.result).rejects.toThrow('command "it" failed: no such branch');
   });
 
+  test('usage is reported as it goes, so that it counts also when the command fails', async () => {
+    const { one } = attempt(
+      `say({ type: 'usage', usage: { inputTokens: 5 } }); say({ type: 'usage', usage: { inputTokens: 9, costUsd: 1 } });
+       say({ type: 'result', usage: { outputTokens: 2 } }); process.exitCode = 3;`,
+    );
+    await expect(one.result).rejects.toThrow('exited with code 3');
+    expect(one.all('usage')).toEqual([{ inputTokens: 5 }, { inputTokens: 9, costUsd: 1 }, { outputTokens: 2 }]);
+  });
+
   test('a command that runs on after its result is ended, and has succeeded', async () => {
     const body = `say({ type: 'result', text: 'ok' }); setInterval(() => {}, 1000)`;
     const { one, left } = attempt(body, { exitGraceMs: 200 });

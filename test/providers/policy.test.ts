@@ -8,7 +8,14 @@ import type { ActionResponse } from '../../protocol/action.js';
 import type { Json } from '../../protocol/json.js';
 import { acpProvider } from '../../providers/acp/acp.js';
 import { decide, type ToolFacts } from '../../providers/policy/decide.js';
-import { type PolicyRule, policySchema, rulesOf } from '../../providers/policy/rules.js';
+import { Places } from '../../providers/policy/facts.js';
+import {
+  type ModelPolicyRule,
+  modelPolicySchema,
+  type PolicyRule,
+  policySchema,
+  rulesOf,
+} from '../../providers/policy/rules.js';
 import { commandLine } from '../../providers/policy/words.js';
 import { agentScript } from '../support/acp-agents.js';
 import { testContext } from '../support/provider-context.js';
@@ -119,7 +126,13 @@ describe('a decision', () => {
   ) => {
     const { run, paths = [], ...rest } = facts;
     const command = run === undefined ? {} : { command: commandLine(run) };
-    const given = { agent: 'it', ...rest, ...command, paths: paths.map((path) => join(workspace, path)) };
+    const given = {
+      source: 'it',
+      isKind: true,
+      ...rest,
+      ...command,
+      paths: paths.map((path) => join(workspace, path)),
+    };
     return (await decide(rules(...list), given, workspace))?.answer;
   };
   const edit = (...paths: string[]) => ({ tool: 'edit', paths });
@@ -240,7 +253,7 @@ describe('a decision', () => {
     expect(await answer(tool, edit('a'))).toBe('allow');
     for (const path of ['../a', 'src/out/a']) expect([path, await answer(tool, edit(path))]).toEqual([path, undefined]);
     expect(await answer([{ path: outside, answer: 'allow' }], { ...edit(), paths: ['../'] })).toBeUndefined();
-    const facts = { agent: 'it', tool: 'edit', paths: [join(outside, 'a')] };
+    const facts = { source: 'it', isKind: true, tool: 'edit', paths: [join(outside, 'a')] };
     expect((await decide(rules({ path: outside, answer: 'allow' }), facts, workspace))?.answer).toBe('allow');
   });
 
@@ -249,6 +262,49 @@ describe('a decision', () => {
     for (const path of ['secrets/key', 'src/in/key', 'src/in'])
       expect([path, await answer(list, edit(path))]).toEqual([path, 'deny']);
     expect(await answer(list, edit('src/a', 'secrets/key'))).toBe('deny');
+  });
+});
+
+describe('without a workspace', () => {
+  const says = async (list: ModelPolicyRule[], tool: string, input: Record<string, unknown>) => {
+    const places = new Places(undefined);
+    places.addFields(input);
+    const facts = { source: 'm', tool, paths: [...places.paths], hasUnknownPlace: places.hasUnknown };
+    return (await decide(rulesOf(modelPolicySchema.parse(list)), facts, undefined))?.answer;
+  };
+
+  test('a rule that allows a tool leaves paths to it, and one that allows a path is sure of it', async () => {
+    expect(await says([{ tool: 'mail', answer: 'allow' }], 'mail', { to: 'ada', file: '/etc/passwd' })).toBe('allow');
+    const site: ModelPolicyRule[] = [{ path: '/srv/site', answer: 'allow' }];
+    expect(await says(site, 'write', { path: '/srv/site/a' })).toBe('allow');
+    for (const input of [{ path: 'srv/site/a' }, { path: '/srv/site/../a' }, { path: '~/a' }, {}, { text: 'x' }])
+      expect([input, await says(site, 'write', input)]).toEqual([input, undefined]);
+  });
+
+  test('a rule that denies a path finds it wherever it stands, also in objects and lists', async () => {
+    const keys: ModelPolicyRule[] = [{ path: '/srv/keys', answer: 'deny' }, { answer: 'allow' }];
+    for (const input of [
+      { path: '/srv/keys' },
+      { files: ['/srv/a', '/srv/keys/b'] },
+      { edits: [{ old_path: '/srv/a' }, { target: '/srv/keys/b' }] },
+      { change: { moves: [{ from: '/srv/keys/a', to: '/srv/b' }] } },
+      { url: 'file:///srv/keys/a' },
+    ])
+      expect([input, await says(keys, 'any', input)]).toEqual([input, 'deny']);
+    expect(await says(keys, 'any', { path: '/srv/keyboard', text: '/srv/keys/a' })).toBe('allow');
+  });
+
+  test('a tool is known by its name, or by the beginning of it', async () => {
+    const list: ModelPolicyRule[] = [
+      { tool: 'docs_*', answer: 'allow' },
+      { tool: 'docs_delete_*', answer: 'deny' },
+      { model: 'other', answer: 'deny' },
+    ];
+    expect(await says(list, 'docs_search', {})).toBe('allow');
+    expect(await says(list, 'docs_delete_all', {})).toBe('deny');
+    expect(await says(list, 'docs', {})).toBeUndefined();
+    // A kind of tool is nothing for a model: here it is a name like any other.
+    expect(await says([{ tool: 'read', answer: 'allow' }], 'read', {})).toBe('allow');
   });
 });
 

@@ -158,12 +158,12 @@ describe('an execution there is one here', () => {
     expect(late).toBe('INVALID_STATE');
   });
 
-  test('with its failure, and what it refuses', async () => {
-    const failed = await start([{ say: 'x' }, { fail: 'the disk is full' }]);
+  test('with its failure, what that had used, and what it refuses', async () => {
+    const failed = await start([{ usage: { inputTokens: 3 } }, { fail: 'the disk is full' }]);
     const refused = await start([{ nonsense: 1 }]);
-    expect((await here.client.waitForTerminal(failed.id)).error).toEqual({
-      code: 'PROVIDER_ERROR',
-      message: 'the disk is full',
+    expect(await here.client.waitForTerminal(failed.id)).toMatchObject({
+      error: { code: 'PROVIDER_ERROR', message: 'the disk is full' },
+      usage: { inputTokens: 3 },
     });
     const { error } = await here.client.waitForTerminal(refused.id);
     expect(error).toMatchObject({

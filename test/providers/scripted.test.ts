@@ -69,6 +69,7 @@ describe('the steps', () => {
       ['record', { done: 1 }],
       ['ask', { kind: 'input', title: 'Name?' }],
       ['text', 'Ada'],
+      ['usage', { inputTokens: 3, costUsd: 0.5 }],
       ['text', ' end'],
     ]);
     expect(result).toEqual({ usage: { inputTokens: 3, costUsd: 0.5 } });

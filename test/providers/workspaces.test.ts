@@ -9,6 +9,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -17,6 +18,7 @@ import { describe, expect, test } from 'vitest';
 import type { Json } from '../../protocol/json.js';
 import { type CommandOptions, commandProvider } from '../../providers/command/command.js';
 import type { ConversationRef, ProviderHost } from '../../providers/provider.js';
+import { Pace } from '../../providers/workspace/pace.js';
 import { gitRemote } from '../support/git-remote.js';
 import { eventually, testContext } from '../support/provider-context.js';
 import { scratchFolder } from '../support/scratch.js';
@@ -111,6 +113,7 @@ describe('on another host, a conversation', () => {
       code: 'PROVIDER_ERROR',
       message: expect.stringMatching(/workspace "w".* in the root "host-.*this worker has "host-.*sharedAs/),
     });
+    expect(elsewhere.ctx.native('workspace.elsewhere')).toMatchObject([{ workspace: 'w', root: expect.any(String) }]);
     expect(existsSync(other.files())).toBe(false);
 
     rmSync(join(first.root, 'w', 'default.conv_a'), { recursive: true });
@@ -169,9 +172,82 @@ describe('a workspace that grows', () => {
     });
     expect((await it.turn('true')).error).toBeUndefined();
   });
+
+  test('leaves the room on the disk that it has to', async () => {
+    const root = scratchFolder();
+    const it = shell(scratch, root, { workspaceRoot: { path: root, minFreeBytes: 2 ** 50 } });
+    const { error, text } = await it.turn('echo ran');
+    expect(error).toMatchObject({
+      code: 'QUOTA_EXCEEDED',
+      message: expect.stringMatching(/1125899906842624 have to be \(workspaceRoot\.minFreeBytes\)/),
+    });
+    expect(text).toBe('');
+    expect(existsSync(it.files())).toBe(false);
+  });
+
+  test('is looked at sooner the faster it grows, and never for more than a tenth of the time', () => {
+    const wait = (grownBy: number, ms: number, took = 0) => {
+      const begun = performance.now() + ms;
+      return new Pace(5000, 10_000_000, 0).next(begun - took, grownBy);
+    };
+    expect(wait(0, 1000)).toBe(5000);
+    expect(wait(1000, 1000)).toBe(5000);
+    // A megabyte a second, and nine to go.
+    expect(wait(1_000_000, 1000)).toBeGreaterThan(4000);
+    expect(wait(1_000_000, 1000)).toBeLessThan(4600);
+    expect(wait(9_900_000, 1000)).toBe(100);
+    const slow = new Pace(5000, 10_000_000, 0);
+    expect(slow.next(performance.now() - 2000, 0)).toBeGreaterThanOrEqual(20_000);
+    // What cannot be measured is tried again.
+    expect(slow.next(performance.now(), undefined)).toBe(5000);
+  });
 });
 
 describe('closing a conversation', () => {
+  test('removes its patches from the root and no others, also when its files are gone already', async () => {
+    const root = scratchFolder();
+    const remote = gitRemote({ 'a.txt': 'one\n' });
+    const it = shell({ kind: 'git', remote: remote.path }, root, { workspaceRoot: { path: root, sweepMs: 50 } });
+    for (const id of ['conv_a', 'conv_a', 'conv_b']) await it.turn('date +%N >> a.txt', id);
+    const patches = join(root, '.patches');
+    for (const name of ['mine.patch', 'x.default.conv_a.exec_1.patch']) writeFileSync(join(patches, name), 'x');
+    expect(readdirSync(patches)).toHaveLength(5);
+    rmSync(join(root, 'w', 'default.conv_a'), { recursive: true });
+    const end = await it.provider.start?.(host(['conv_a']));
+    await eventually(() => readdirSync(patches).length === 3, 20_000);
+    await end?.();
+    expect(readdirSync(patches).sort()).toEqual([
+      'mine.patch',
+      'w.default.conv_b.exec_3.patch',
+      'x.default.conv_a.exec_1.patch',
+    ]);
+    // They count for all together.
+    const full = shell(scratch, root, { workspaceRoot: { path: root, maxTotalBytes: 1_000_000 } });
+    writeFileSync(join(patches, 'w.default.conv_b.exec_9.patch'), Buffer.alloc(2_000_000, 'x'));
+    expect((await full.turn('true', 'conv_c')).error).toMatchObject({ code: 'QUOTA_EXCEEDED' });
+  });
+
+  test('leaves patches in a folder of the worker’s own there, for as many days as it says', async () => {
+    const patchFolder = scratchFolder();
+    const root = scratchFolder();
+    const remote = gitRemote({ 'a.txt': 'one\n' });
+    const it = shell({ kind: 'git', remote: remote.path, patchFolder, patchDays: 2 }, root, {
+      workspaceRoot: { path: root, sweepMs: 50 },
+    });
+    await it.turn('date +%N >> a.txt');
+    await it.turn('date +%N >> a.txt');
+    const [old, fresh] = ['w.default.conv_a.exec_1.patch', 'w.default.conv_a.exec_2.patch'] as const;
+    const others = ['mine.patch', 'v.default.conv_a.exec_1.patch', '.holdfast-AAAA.part', 'folder'] as const;
+    for (const name of others.slice(0, 3)) writeFileSync(join(patchFolder, name), 'x');
+    mkdirSync(join(patchFolder, 'folder'));
+    const threeDaysAgo = Date.now() / 1000 - 3 * 24 * 3600;
+    for (const name of [old, ...others]) utimesSync(join(patchFolder, name), threeDaysAgo, threeDaysAgo);
+    const end = await it.provider.start?.(host(['conv_a']));
+    await eventually(() => !existsSync(join(patchFolder, old)) && !existsSync(it.files()), 20_000);
+    await end?.();
+    expect(readdirSync(patchFolder).sort()).toEqual(['folder', 'mine.patch', 'v.default.conv_a.exec_1.patch', fresh]);
+  });
+
   test('removes its files and no others, whatever links and locks are in them', async () => {
     const outside = scratchFolder();
     writeFileSync(join(outside, 'precious'), 'x');

@@ -7,6 +7,7 @@ import type { ActionResponse } from '../../protocol/action.js';
 import { type Artifact, type ArtifactDescriptor, artifactSchema } from '../../protocol/artifact.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import { nativeNameProblem } from '../../protocol/event.js';
+import type { Usage } from '../../protocol/execution.js';
 import { type Json, type JsonObject, jsonBytes, jsonProblem } from '../../protocol/json.js';
 import { MAX_ACTION_BYTES, MAX_DELTA_BYTES, MAX_EVENT_BYTES } from '../../protocol/limits.js';
 import type { ActionQuestion, Provider, RunContext } from '../../providers/provider.js';
@@ -50,6 +51,7 @@ export class TestContext<C = unknown> implements RunContext<C> {
   readonly events: Emitted[] = [];
   readonly actions: AskedAction[] = [];
   readonly sessions: Json[] = [];
+  readonly usages: Usage[] = [];
   readonly logs: LogLine[] = [];
   readonly artifacts: Artifact[] = [];
   readonly #abort = new AbortController();
@@ -154,6 +156,10 @@ export class TestContext<C = unknown> implements RunContext<C> {
       const response = this.#options.answer?.(action);
       if (response !== undefined) this.#open.get(action.number)?.resolve(response);
     });
+  }
+
+  async reportUsage(usage: Usage): Promise<void> {
+    if (!this.signal.aborted) this.usages.push(usage);
   }
 
   async setSession(session: Json): Promise<void> {

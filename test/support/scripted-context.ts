@@ -21,7 +21,7 @@ export type Did =
   | readonly ['native', Json]
   | readonly ['ask' | 'suspend', ActionQuestion]
   | readonly ['artifact', ArtifactDescriptor]
-  | readonly ['record' | 'session', Json];
+  | readonly ['record' | 'session' | 'usage', Json];
 
 export class Attempt<C> {
   readonly did: Did[] = [];
@@ -93,6 +93,7 @@ export class Attempt<C> {
         return { suspended: true };
       },
       record: (entry) => after(['record', entry]),
+      reportUsage: (usage) => after(['usage', usage as Json]),
       setSession: (session) => after(['session', session]),
       sessionLost: (message) => after(['native', { name: 'runtime.session_lost', message }]),
       log: () => undefined,

@@ -1,0 +1,103 @@
+/**
+ * The worker's policy over the approvals that a command asks for. What they are about is read from the payload: `tool`,
+ * `command` or `cmd` (with `args`), and fields that name files; the same in an object `input` of it.
+ */
+import { type ActionResponse, approvalOptions } from '../../protocol/action.js';
+import type { JsonObject } from '../../protocol/json.js';
+import type { ToolFacts } from '../policy/decide.js';
+import { commandAmong, type Fields, Places } from '../policy/facts.js';
+import { MAX_REMEMBERED, onlyOption, onRecord, Policy } from '../policy/policy.js';
+import { questionKey, type Scope } from '../policy/remembered.js';
+import type { Rule } from '../policy/rules.js';
+import { boundJson } from '../process/bound.js';
+import type { Question } from './events.js';
+import type { CommandMemory } from './memory.js';
+
+/** Of what an event shows of an approval. */
+const MAX_SHOWN = 4096;
+
+export interface ApprovalsOptions {
+  /** The command, by its name in the configuration. */
+  readonly program: string;
+  /** Absolute path of the folder in which it runs. */
+  readonly cwd: string;
+  readonly rules: readonly Rule[];
+  readonly scopes: readonly Scope[];
+  readonly memory: CommandMemory;
+  /** Hands on what is remembered to the next turn. */
+  keep(): Promise<void>;
+  note(name: string, data: JsonObject): Promise<void>;
+}
+
+export class Approvals {
+  readonly #options: ApprovalsOptions;
+  readonly #policy: Policy;
+  readonly #execution = new Map<string, boolean>();
+
+  constructor(options: ApprovalsOptions) {
+    const { rules, scopes, cwd, memory } = options;
+    this.#options = options;
+    const remembered = (key: string) => this.#execution.get(key) ?? memory.answers.of(key);
+    this.#policy = new Policy({ rules, scopes, workspace: cwd, remembered });
+  }
+
+  /** The answer that needs no person, or undefined. Resolves once it is on record. */
+  async answer(question: Question): Promise<ActionResponse | undefined> {
+    const verdict = await this.#policy.verdict(this.#facts(question), this.#key(question));
+    if (verdict === undefined || verdict.answer === 'ask') return undefined;
+    const approved = verdict.answer === 'allow';
+    const options = approvalOptions(boundJson(question.payload ?? null, Number.POSITIVE_INFINITY).value);
+    const option = options === undefined ? undefined : onlyOption(options, approved);
+    // Of several equal options only a person can choose.
+    if (options !== undefined && option === undefined) return undefined;
+    await this.#options.note(...onRecord.answered(verdict, shown(question), option));
+    return option === undefined ? { approved } : { approved, value: { optionId: option.id } };
+  }
+
+  /** Takes note of a person's answer, where it is to stand for longer. */
+  async learn(question: Question, response: ActionResponse): Promise<void> {
+    const standing = this.#policy.standing(response);
+    if (standing === undefined) return;
+    const { memory, keep, note } = this.#options;
+    if (!standing.isAllowed) return await note(...onRecord.refused(standing, shown(question)));
+    const key = this.#key(question);
+    const { scope, approved } = standing;
+    if (this.#execution.size < MAX_REMEMBERED) this.#execution.set(key, approved);
+    if (scope === 'conversation') {
+      memory.answers.remember(key, approved);
+      await keep();
+    }
+    await note(...onRecord.remembered(standing, key, shown(question)));
+  }
+
+  #facts({ payload }: Question): ToolFacts {
+    const { program, cwd } = this.#options;
+    const given = isObject(payload) ? payload : {};
+    const inputs = [given, ...(isObject(given.input) ? [given.input] : [])];
+    const command = commandAmong(inputs);
+    const places = new Places(cwd);
+    places.addFields(given);
+    return {
+      source: program,
+      ...(typeof given.tool === 'string' ? { tool: given.tool } : {}),
+      paths: [...places.paths],
+      hasUnknownPlace: places.hasUnknown,
+      ...(command === undefined ? {} : { command }),
+    };
+  }
+
+  /** The question without its id, which is new each time. */
+  #key({ title, description, payload = null }: Question): string {
+    const { program, cwd } = this.#options;
+    const asked = boundJson({ title, description: description ?? null, payload }, Number.POSITIVE_INFINITY).value;
+    return questionKey({ program, cwd, asked });
+  }
+}
+
+function shown({ id, title, payload = null }: Question): JsonObject {
+  return { asked: boundJson({ id, title, payload }, MAX_SHOWN).value };
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
