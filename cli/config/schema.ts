@@ -1,12 +1,10 @@
 /** What a configuration file may hold. It is checked strictly, so that a misspelt key is named. */
 import type { DataConverter } from '@temporalio/common';
 import { z } from 'zod';
+import { MAX_TIMER_MS, milliseconds } from '../../protocol/duration.js';
 import { idSchema } from '../../protocol/ids.js';
 import type { AnyProvider } from '../../providers/provider.js';
 
-/** Node fires a longer timer at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-const milliseconds = z.int().min(1).max(MAX_TIMER_MS);
 const text = z.string().min(1);
 const port = z.int().min(0).max(65_535);
 const positive = z.int().min(1);

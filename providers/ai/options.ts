@@ -4,6 +4,7 @@
  */
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
+import { milliseconds } from '../../protocol/duration.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import { idSchema } from '../../protocol/ids.js';
 import { KIB } from '../../protocol/limits.js';
@@ -14,9 +15,6 @@ import { type McpServer, mcpServersSchema } from './mcp-options.js';
 import { type AiModel, modelsSchema } from './model-options.js';
 import type { AiTool } from './tool.js';
 
-/** setTimeout holds no more (24.8 days). */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-const milliseconds = z.int().min(1).max(MAX_TIMER_MS);
 /** What every model API takes as a tool's name. */
 const toolName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'a tool name is 1–64 of A–Z a–z 0–9 _ -');
 

@@ -3,6 +3,7 @@
  * never carries a command, an argument, a path or a variable (DESIGN §4).
  */
 import { z } from 'zod';
+import { milliseconds } from '../../protocol/duration.js';
 import { idSchema } from '../../protocol/ids.js';
 import { scopeSchema } from '../policy/remembered.js';
 import { programPolicySchema } from '../policy/rules.js';
@@ -14,7 +15,6 @@ import {
   chosenPlace,
   harnessFields,
   MIB,
-  milliseconds,
   name,
   ONE_PLACE,
   onePlace,

@@ -8,12 +8,9 @@ import { HoldfastError } from '../../protocol/errors.js';
 import { MARKER_VARIABLE } from './environment.js';
 
 export const MIB = 1024 * 1024;
-/** setTimeout holds no more (24.8 days). */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Anything shorter would be found all over an honest text. */
 const MIN_SECRET_LENGTH = 4;
 
-export const milliseconds = z.int().min(1).max(MAX_TIMER_MS);
 export const text = z.string().refine((value) => !value.includes('\0'), 'must not hold a NUL character');
 export const secret = text.min(
   MIN_SECRET_LENGTH,

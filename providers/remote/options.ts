@@ -1,17 +1,15 @@
 /** What a worker's configuration says about the other end. A request carries neither its address nor its token. */
 import { z } from 'zod';
+import { milliseconds } from '../../protocol/duration.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import { idSchema } from '../../protocol/ids.js';
 import { MAX_TIMEOUT_SECONDS } from '../../protocol/limits.js';
 import { capabilitiesSchema } from '../../protocol/manifest.js';
+import { checkedOptions } from '../process/options.js';
 
-/** setTimeout holds no more (24.8 days). */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Anything shorter would be found all over an honest text. */
 const MIN_SECRET_LENGTH = 4;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
-
-const milliseconds = z.int().min(1).max(MAX_TIMER_MS);
 
 /** What any server of this contract does for an execution, whatever its providers can. */
 const MODEST = { 'event.replay': 'native', 'event.streaming': 'native', 'execution.cancel': 'native' } as const;
@@ -63,12 +61,8 @@ export interface ResolvedOptions extends z.output<typeof optionsSchema> {
 
 /** Checks the worker's configuration and reads the token. Throws `VALIDATION_ERROR` that names each wrong place. */
 export function resolveOptions(given: RemoteOptions): ResolvedOptions {
-  const parsed = optionsSchema.safeParse(given);
-  if (!parsed.success) {
-    const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'options'}: ${issue.message}`);
-    throw invalid(problems.join('; '));
-  }
-  const options = { ...parsed.data, baseURL: parsed.data.baseURL.replace(/\/+$/, '') };
+  const checked = checkedOptions('remoteProvider', optionsSchema, given);
+  const options = { ...checked, baseURL: checked.baseURL.replace(/\/+$/, '') };
   return { ...options, token: options.tokenEnv === undefined ? undefined : tokenIn(options.tokenEnv) };
 }
 

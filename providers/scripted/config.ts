@@ -2,11 +2,10 @@
 import { z } from 'zod';
 import { onExpirySchema } from '../../protocol/action.js';
 import { artifactDescriptorSchema } from '../../protocol/artifact.js';
+import { MAX_TIMER_MS } from '../../protocol/duration.js';
 import { usageSchema } from '../../protocol/execution.js';
 import { jsonObject, jsonValue } from '../../protocol/json.js';
 
-/** Node fires a longer timer at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 const milliseconds = z.int().min(0).max(MAX_TIMER_MS);
 const title = z.string().min(1).max(1000);
 const on = z.literal(true);

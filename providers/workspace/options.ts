@@ -1,7 +1,8 @@
 /** What a worker's configuration says about workspaces: the folders that its agents work in. */
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
-import { absolutePath, milliseconds, name, text } from '../process/options.js';
+import { milliseconds } from '../../protocol/duration.js';
+import { absolutePath, name, text } from '../process/options.js';
 import { uriTemplate } from './uri.js';
 
 const GIB = 1024 ** 3;
