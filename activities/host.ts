@@ -356,12 +356,14 @@ export class Host implements HostActivities {
     await Promise.race([Promise.all(running), new Promise<void>((r) => onAbort(signal, r))]);
   }
 
-  /** Stops what is still live. A journaled one is recovered elsewhere; any other ends as `PROVIDER_LOST`: those it returns. */
+  /** Stops what is still live, and returns what ends by that as `PROVIDER_LOST`: what had no journal and was called. */
   async stopAll(graceMs: number): Promise<readonly LiveRun[]> {
     this.closing = true;
     const live = [...this.runs.values()].filter((run) => run.phase !== 'settled');
+    // One that was not called yet is begun elsewhere, whether it has a journal or not.
+    const lost = live.filter((run) => !run.journaled && run.phase === 'running');
     await Promise.all(live.map((run) => run.giveUp('the worker shuts down', { graceMs, orderly: true })));
-    return live.filter((run) => !run.journaled);
+    return lost;
   }
 
   /**
@@ -371,8 +373,9 @@ export class Host implements HostActivities {
   async recorded(lost: readonly LiveRun[], signal: AbortSignal): Promise<void> {
     const goesOn = async ({ workflowId, runId }: LiveRun): Promise<boolean> =>
       (await this.options.calls.status(workflowId, runId, STATUS_MS)) !== 'closed';
-    for (const live of lost) {
-      while (!signal.aborted && (await goesOn(live))) await sleepOr(RECORDED_POLL_MS, signal);
-    }
+    const all = async (): Promise<void> => {
+      for (const live of lost) while (!signal.aborted && (await goesOn(live))) await sleepOr(RECORDED_POLL_MS, signal);
+    };
+    await Promise.race([all(), new Promise<void>((resolve) => onAbort(signal, resolve))]);
   }
 }

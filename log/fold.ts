@@ -94,7 +94,7 @@ export class RunFold {
     const at = new Date(this.clock).toISOString();
     const events = step.events.map((event) => timed(this.state.executionId, event, at));
     for (const entry of step.entries) this.entries.push(entry);
-    if (events.length > 0 || before.state !== this.state.state)
+    if (events.length > 0 || before.state !== this.state.state || before.usage !== this.state.usage)
       this.times = advance(this.times, before, this.state, at);
     return { events, entries: step.entries, ...(step.verdict === undefined ? {} : { verdict: step.verdict }) };
   }

@@ -23,7 +23,7 @@ const STREAM_HEADERS = {
 const description = `In JSON, one page. With \`Accept: text/event-stream\`, a stream: first what there is after the
 cursor, then what comes, live; it ends after the terminal event. \`id\` is the sequence, \`event\` the type, \`data\` the
 event. A comment every 15 s shows that it lives. It may end at any time without a terminal event, as it does when its
-read token expires: connect again with the last \`id\`. \`Last-Event-ID\`, which a browser sends then, wins over
+read token expires: connect again, with \`after\` the last \`id\`. \`Last-Event-ID\`, which a browser sends then, wins over
 \`after\`; sent for a log that is over, it is answered with 204, so that an EventSource stops.`;
 
 export function eventOperations(): AnyOperation[] {

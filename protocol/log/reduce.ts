@@ -238,7 +238,8 @@ function complete(draft: Draft, item: Extract<ParsedBatchItem, { kind: 'complete
   const truncated = cut ? { truncated: true as const } : {};
   draft.withdrawOpen(false);
   draft.emit({ type: 'output.text.done', data: { text: finalOutput, ...truncated } });
-  if (item.usage !== undefined) use(draft, item.usage);
+  // The event below has it, so the head does too.
+  if (item.usage !== undefined) draft.state.usage = { ...draft.state.usage, ...item.usage };
   draft.finish({ type: 'run.completed', data: { finalOutput, ...truncated } });
 }
 
