@@ -41,7 +41,7 @@ export class Catalog {
       'PROVIDER_NOT_FOUND',
       known.length === 0
         ? `no provider ${providerId}: no worker has announced any provider yet; start a worker`
-        : `no provider ${providerId}; there are: ${known.join(', ')}`,
+        : `no provider ${providerId}; start a worker that has it. There are: ${known.join(', ')}`,
       { details: { providers: known } },
     );
   }

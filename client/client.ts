@@ -401,8 +401,12 @@ export class HoldfastClient {
    */
   async cancel(executionId: string, reason?: string): Promise<Execution> {
     const id = checkExecutionId(executionId);
-    if (reason !== undefined && (typeof reason !== 'string' || reason.length > MAX_MESSAGE_LENGTH))
-      throw new HoldfastError('VALIDATION_ERROR', `reason: a text of at most ${MAX_MESSAGE_LENGTH} characters`);
+    if (reason !== undefined && (typeof reason !== 'string' || reason.length > MAX_MESSAGE_LENGTH)) {
+      const given =
+        typeof reason === 'string' ? `a text of ${(reason as string).length}` : `of the type ${typeof reason}`;
+      const message = `reason: must be a text of at most ${MAX_MESSAGE_LENGTH} characters, and is ${given}`;
+      throw new HoldfastError('VALIDATION_ERROR', message);
+    }
     return await this.backend.call(`execution ${id}`, async () => {
       const workflowId = this.backend.workflowId(id);
       const handle = this.backend.temporal.workflow.getHandle(workflowId);

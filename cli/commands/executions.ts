@@ -112,12 +112,12 @@ export interface CancelFlags extends CommonFlags {
 export async function cancel(executionId: string, flags: CancelFlags): Promise<number | undefined> {
   return await withSession(flags, async ({ client, out }) => {
     let execution = await client.cancel(executionId, flags.reason);
-    if (flags.wait && !isTerminal(execution.state)) execution = await confirmed(executionId, client, out);
+    const over = isTerminal(execution.state);
+    if (flags.wait && !over) execution = await confirmed(executionId, client, out);
     const { state } = execution;
-    out.tell(
-      execution,
-      isTerminal(state) ? `${executionId}: ${state}` : `${executionId}: ${state}; see: holdfast watch ${executionId}`,
-    );
+    const hint = isTerminal(state) ? '' : `; see: holdfast watch ${executionId}`;
+    const already = over && state !== 'cancelled' ? 'had ended already: ' : '';
+    out.tell(execution, `${executionId}: ${already}${state}${hint}`);
     return isTerminal(state) || !flags.wait ? EXIT.ok : EXIT.interrupted;
   });
 }
