@@ -1,6 +1,7 @@
 /**
  * Answers an agent's permission requests without a person, where the worker's policy or an earlier answer says so. Every
- * such answer is on record as a `provider.event` that names the rule.
+ * such answer is handed to the log as a `provider.event` that names the rule, before the agent gets it; it is written
+ * there soon after, not waited for.
  */
 import type { ActionResponse, ApprovalOption } from '../../protocol/action.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
@@ -41,13 +42,14 @@ export class Judge {
   constructor(options: JudgeOptions) {
     this.#options = options;
     const { rules, workspace, scopes, conversation } = options;
-    const remembered = (key: string) => this.#execution.get(key) ?? conversation.answerOf(key);
+    const remembered = (key: string, scope: Scope) =>
+      scope === 'execution' ? this.#execution.get(key) : conversation.answerOf(key);
     this.#policy = new Policy({ rules, workspace, scopes, remembered });
   }
 
   /** The agent's option that answers the request, or undefined when a person is to be asked. */
   async answer(toolCall: ToolCall, options: readonly ApprovalOption[]): Promise<ApprovalOption | undefined> {
-    const verdict = await this.#policy.verdict(this.#facts(toolCall), this.#key(toolCall));
+    const verdict = await this.#policy.verdict([this.#facts(toolCall)], this.#key(toolCall));
     if (verdict === undefined || verdict.answer === 'ask') return undefined;
     const option = onlyOption(options, verdict.answer === 'allow');
     if (option !== undefined) await this.#options.note(...onRecord.answered(verdict, this.#shown(toolCall), option));

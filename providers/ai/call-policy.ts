@@ -2,10 +2,11 @@
 import type { ActionResponse } from '../../protocol/action.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
 import type { ToolFacts } from '../policy/decide.js';
-import { commandIn, Places } from '../policy/facts.js';
+import { commandIn, type Fields, Places } from '../policy/facts.js';
 import { MAX_REMEMBERED, onRecord, Policy, type Verdict } from '../policy/policy.js';
 import { questionKey, RememberedAnswers, type Scope } from '../policy/remembered.js';
 import type { Rule } from '../policy/rules.js';
+import { type CommandLine, commandLine } from '../policy/words.js';
 import { boundJson } from '../process/bound.js';
 import type { Call, CallAnswer } from './journal.js';
 import type { Recorder } from './recorder.js';
@@ -32,12 +33,15 @@ export class CallPolicy {
     const { rules, workspace, scopes, recorder } = options;
     this.#options = options;
     this.#conversation = new RememberedAnswers(options.session);
-    const remembered = (key: string) => recorder.state.standing.get(key) ?? this.#conversation.of(key);
+    const remembered = (key: string, scope: Scope) =>
+      scope === 'execution' ? recorder.state.standing.get(key) : this.#conversation.of(key);
     this.#policy = new Policy({ rules, workspace, scopes, remembered });
   }
 
-  async verdict(call: Call): Promise<Verdict | undefined> {
-    return await this.#policy.verdict(this.#facts(call), this.#key(call));
+  /** `parsed` is what the tool gets of the call's input: rules hold for what was sent and for what is made of it. */
+  async verdict(call: Call, parsed: unknown): Promise<Verdict | undefined> {
+    const { model, workspace } = this.#options;
+    return await this.#policy.verdict(callFacts({ model, workspace, ...call, parsed }), this.#key(call));
   }
 
   /** Stages the record of an automatic answer. */
@@ -65,11 +69,25 @@ export class CallPolicy {
     return recorder.state.standing.size < MAX_REMEMBERED ? key : undefined;
   }
 
-  #facts({ tool, input }: Call): ToolFacts {
-    const { model, workspace } = this.#options;
-    const command = commandIn(input);
+  #key({ tool, input }: Call): string {
+    return questionKey({ model: this.#options.model, tool, input });
+  }
+}
+
+/** A call as it was sent, and as its tool gets it. */
+export function callFacts(call: {
+  readonly model: string;
+  readonly workspace: string | undefined;
+  readonly tool: string;
+  readonly input: JsonObject;
+  readonly parsed: unknown;
+}): ToolFacts[] {
+  const { model, workspace, tool, input, parsed } = call;
+  return [input, ...(parsed === input ? [] : [parsed])].map((read) => {
+    const command = isFields(read) ? commandIn(read) : unreadable(read);
     const places = new Places(workspace);
-    places.addFields(input);
+    if (isFields(read)) places.addFields(read);
+    else places.hasUnknown = true;
     return {
       source: model,
       tool,
@@ -77,11 +95,16 @@ export class CallPolicy {
       hasUnknownPlace: places.hasUnknown,
       ...(command === undefined ? {} : { command }),
     };
-  }
+  });
+}
 
-  #key({ tool, input }: Call): string {
-    return questionKey({ model: this.#options.model, tool, input });
-  }
+/** What has no fields may be a command as well as a path. */
+function unreadable(read: unknown): CommandLine {
+  return { kind: 'compound', words: [], parts: typeof read === 'string' ? commandLine(read).parts : [] };
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function shown({ callId, tool, input }: Call): JsonObject {

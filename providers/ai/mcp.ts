@@ -77,6 +77,7 @@ export async function connectMcp(
         timeoutMs: undefined,
         // The server checks its own input.
         problem: async () => undefined,
+        parsed: async (input) => input,
         needsApproval: async (input) => {
           const { needsApproval = true } = server;
           return typeof needsApproval === 'boolean' ? needsApproval : await needsApproval(tool, input);

@@ -8,6 +8,7 @@ import { milliseconds } from '../../protocol/duration.js';
 import { HoldfastError } from '../../protocol/errors.js';
 import { idSchema } from '../../protocol/ids.js';
 import { KIB } from '../../protocol/limits.js';
+import { isNamed } from '../policy/decide.js';
 import { type Scope, scopeSchema } from '../policy/remembered.js';
 import { type ModelPolicyRule, modelPolicySchema, type Rule } from '../policy/rules.js';
 import { absolutePath } from '../process/options.js';
@@ -137,6 +138,24 @@ function ruleProblem({ model, tool, path }: ModelPolicyRule, options: ResolvedOp
       (name) => tool.startsWith(`${name}_`) || (begins !== undefined && `${name}_`.startsWith(begins)),
     );
   return isKnown ? undefined : `tool: there is no tool "${tool}", and no MCP server that could have it`;
+}
+
+/**
+ * What is wrong with a rule about tools of MCP servers, once they told their tools: `servers` by their names. The first
+ * such rule, or undefined. One about a server which this run does not use is left alone.
+ */
+export function deadRule(
+  { policy, tools }: Pick<ResolvedOptions, 'policy' | 'tools'>,
+  servers: ReadonlyMap<string, readonly string[]>,
+): string | undefined {
+  const known = [...Object.keys(tools), ...[...servers.values()].flat()];
+  for (const [index, { name, tool }] of policy.entries()) {
+    if (tool === undefined || known.some((each) => isNamed(tool, each))) continue;
+    const owner = [...servers.keys()].find((server) => tool.startsWith(`${server}_`));
+    if (owner === undefined) continue;
+    return `the rule "${name ?? `policy.${index}`}" is about "${tool}", and MCP server "${owner}" has no such tool; it has: ${servers.get(owner)?.join(', ') || 'none'}`;
+  }
+  return undefined;
 }
 
 /** What is wrong with a key stands one level deeper. */

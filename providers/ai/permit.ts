@@ -31,7 +31,9 @@ export async function permitOf(call: Call, tool: RunnableTool, asking: Asking): 
   const { callId } = call;
   const { recorder } = asking;
   if (call.answer === undefined) {
-    const verdict = await asking.policy.verdict(call);
+    // A schema that fails the second time tells nothing, which no rule allows.
+    const parsed = await tool.parsed(call.input).catch(() => undefined);
+    const verdict = await asking.policy.verdict(call, parsed);
     // A person who was asked is heard, whatever a newer worker would say to the same input: unless it says no.
     if (verdict?.answer === 'deny' || (verdict?.answer === 'allow' && !call.asked)) {
       // A rule allows what nobody was to be asked about: that is no answer, and needs no record.

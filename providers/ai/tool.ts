@@ -50,6 +50,8 @@ export interface RunnableTool {
   readonly timeoutMs: number | undefined;
   /** What is wrong with `input`, or undefined. */
   problem(input: JsonObject): Promise<string | undefined>;
+  /** What it gets of `input` when it runs: trimmed, filled in, turned into something else. Rejects for a wrong one. */
+  parsed(input: JsonObject): Promise<unknown>;
   needsApproval(input: JsonObject): Promise<boolean>;
   execute(input: JsonObject, call: ToolCallInfo): Promise<ToolOutput>;
 }
@@ -68,6 +70,7 @@ export function runnableTool(name: string, tool: AiTool): RunnableTool {
       if (parsed.success) return undefined;
       return parsed.error.issues.map((issue) => `${issue.path.join('.') || 'input'}: ${issue.message}`).join('; ');
     },
+    parsed: (input) => schema.parseAsync(input),
     async needsApproval(input) {
       return typeof needsApproval === 'boolean' ? needsApproval : await needsApproval(await schema.parseAsync(input));
     },

@@ -1,10 +1,13 @@
 /** All tools of one run: those of the worker, and those of its MCP servers. */
 import type { ToolSet } from 'ai';
 import { HoldfastError } from '../../protocol/errors.js';
+import { clip } from '../../protocol/json.js';
 import type { Redactor } from '../process/redact.js';
 import { connectMcp, type McpConnection } from './mcp.js';
-import type { AiConfig, ResolvedOptions } from './options.js';
+import { type AiConfig, deadRule, type ResolvedOptions } from './options.js';
 import type { RunnableTool } from './tool.js';
+
+const MAX_MESSAGE = 1000;
 
 export class Toolbox {
   readonly #tools: ReadonlyMap<string, RunnableTool>;
@@ -17,7 +20,7 @@ export class Toolbox {
 
   /**
    * Brings together what the request may use. Rejects with a `PROVIDER_ERROR` that names an MCP server which does not
-   * come up, or with the signal's reason; nothing is left behind then.
+   * come up or has no tool that a rule is about, or with the signal's reason; nothing is left behind then.
    */
   static async open(
     options: ResolvedOptions,
@@ -38,6 +41,9 @@ export class Toolbox {
         if (tools.has(name)) throw new HoldfastError('PROVIDER_ERROR', `two tools are called "${name}"`);
         tools.set(name, tool);
       }
+      const told = chosen.map(([name], index) => [name, [...(connections[index]?.tools.keys() ?? [])]] as const);
+      const dead = deadRule(options, new Map(told));
+      if (dead !== undefined) throw new HoldfastError('PROVIDER_ERROR', clip(`aiProvider: ${dead}`, MAX_MESSAGE));
       return new Toolbox(tools, connections);
     } catch (error) {
       await closeAll(connections);

@@ -1,11 +1,11 @@
 /**
  * The worker's policy over the approvals that a command asks for. What they are about is read from the payload: `tool`,
- * `command` or `cmd` (with `args`), and fields that name files; the same in an object `input` of it.
+ * `command` or `cmd` (with `args`), and fields that name files; the same in objects and lists in it.
  */
 import { type ActionResponse, approvalOptions } from '../../protocol/action.js';
 import type { JsonObject } from '../../protocol/json.js';
 import type { ToolFacts } from '../policy/decide.js';
-import { commandAmong, type Fields, Places } from '../policy/facts.js';
+import { commandIn, type Fields, Places } from '../policy/facts.js';
 import { MAX_REMEMBERED, onlyOption, onRecord, Policy } from '../policy/policy.js';
 import { questionKey, type Scope } from '../policy/remembered.js';
 import type { Rule } from '../policy/rules.js';
@@ -37,13 +37,14 @@ export class Approvals {
   constructor(options: ApprovalsOptions) {
     const { rules, scopes, cwd, memory } = options;
     this.#options = options;
-    const remembered = (key: string) => this.#execution.get(key) ?? memory.answers.of(key);
+    const remembered = (key: string, scope: Scope) =>
+      scope === 'execution' ? this.#execution.get(key) : memory.answers.of(key);
     this.#policy = new Policy({ rules, scopes, workspace: cwd, remembered });
   }
 
-  /** The answer that needs no person, or undefined. Resolves once it is on record. */
+  /** The answer that needs no person, or undefined. Its record is handed to the log first, and written there soon after. */
   async answer(question: Question): Promise<ActionResponse | undefined> {
-    const verdict = await this.#policy.verdict(this.#facts(question), this.#key(question));
+    const verdict = await this.#policy.verdict([this.#facts(question)], this.#key(question));
     if (verdict === undefined || verdict.answer === 'ask') return undefined;
     const approved = verdict.answer === 'allow';
     const options = approvalOptions(boundJson(question.payload ?? null, Number.POSITIVE_INFINITY).value);
@@ -73,8 +74,7 @@ export class Approvals {
   #facts({ payload }: Question): ToolFacts {
     const { program, cwd } = this.#options;
     const given = isObject(payload) ? payload : {};
-    const inputs = [given, ...(isObject(given.input) ? [given.input] : [])];
-    const command = commandAmong(inputs);
+    const command = commandIn(given);
     const places = new Places(cwd);
     places.addFields(given);
     return {

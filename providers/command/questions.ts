@@ -54,6 +54,8 @@ export class Questions {
     const { ctx, send, onFailure } = this.#options;
     try {
       const response = (await this.#automatic(question)) ?? (await this.#person(question));
+      // Nobody waits for it any more, and what it would set off has no end that is seen.
+      if (this.#closing.signal.aborted || ctx.signal.aborted) return;
       send(answerTo(question, response));
     } catch (error) {
       if (!this.#closing.signal.aborted && !ctx.signal.aborted) onFailure(asFailure(error, question));

@@ -51,6 +51,24 @@ interface Matched {
   readonly area: Area | undefined;
 }
 
+/** Which answer goes before which. */
+const ANSWERS = ['deny', 'ask', 'allow'] as const;
+
+/** Over a request that may be meant in several ways: one denies or asks for all of them, and all have to be allowed. */
+export async function decideAll(
+  rules: readonly Rule[],
+  facts: readonly ToolFacts[],
+  workspace: string | undefined,
+): Promise<Decision | undefined> {
+  const decisions = await Promise.all(facts.map((each) => decide(rules, each, workspace)));
+  for (const answer of ANSWERS) {
+    if (answer === 'allow' && decisions.includes(undefined)) return undefined;
+    const found = decisions.find((decision) => decision?.answer === answer);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
 /**
  * Undefined when no rule has anything to say. `workspace` is the absolute path of the folder that is worked in. Where
  * there is none, rules have absolute paths only, and one that allows without a path leaves paths to the tool.
@@ -65,13 +83,10 @@ export async function decide(
   const resolved = async (said: string): Promise<RealPath> => ({ said, real: await realPathOf(said) });
   const root = workspace === undefined ? undefined : await resolved(workspace);
   const paths = await Promise.all(facts.paths.map(resolved));
-  for (const answer of ['deny', 'ask', 'allow'] as const)
-    for (const rule of concerned) {
-      if (rule.answer !== answer) continue;
-      const matched = { rule, area: await areaOf(rule, root) };
-      if (answer === 'allow' ? allows(matched, facts, paths, root) : mayMean(matched, facts, paths))
-        return { answer, rule: rule.name };
-    }
+  const all = await Promise.all(concerned.map(async (rule) => ({ rule, area: await areaOf(rule, root) })));
+  for (const answer of ANSWERS)
+    for (const matched of all)
+      if (says(answer, matched, facts, paths, root)) return { answer, rule: matched.rule.name };
   return undefined;
 }
 
@@ -81,6 +96,20 @@ async function areaOf({ path }: Rule, root: RealPath | undefined): Promise<Area 
   const real = await realPathOf(said);
   const placed = root?.real === undefined ? undefined : join(root.real, path.words);
   return { said, real, placed: path.isAbsolute ? real : placed };
+}
+
+function says(
+  answer: Decision['answer'],
+  matched: Matched,
+  facts: ToolFacts,
+  paths: readonly RealPath[],
+  root: RealPath | undefined,
+): boolean {
+  const { rule, area } = matched;
+  if (answer === 'allow') return rule.answer === 'allow' && allows(matched, facts, paths, root);
+  if (rule.answer === answer && mayMean(matched, facts, paths)) return true;
+  // A place that nobody can tell may be the one that this rule is about: a person looks.
+  return answer === 'ask' && rule.answer !== 'allow' && area !== undefined && facts.hasUnknownPlace === true;
 }
 
 function mayMean({ rule, area }: Matched, facts: ToolFacts, paths: readonly RealPath[]): boolean {
@@ -129,7 +158,8 @@ function isOf(rule: Rule, facts: ToolFacts): boolean {
   );
 }
 
-function isNamed(wanted: string, tool: string | undefined): boolean {
+/** Whether `wanted`, a name or the beginning of one and `*`, is that of `tool`. */
+export function isNamed(wanted: string, tool: string | undefined): boolean {
   return wanted === tool || (wanted.endsWith('*') && tool?.startsWith(wanted.slice(0, -1)) === true);
 }
 

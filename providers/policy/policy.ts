@@ -4,7 +4,7 @@
  */
 import type { ActionResponse, ApprovalOption } from '../../protocol/action.js';
 import type { JsonObject } from '../../protocol/json.js';
-import { decide, type ToolFacts } from './decide.js';
+import { decideAll, type ToolFacts } from './decide.js';
 import { type Scope, scopeOf } from './remembered.js';
 import type { Rule } from './rules.js';
 
@@ -23,8 +23,8 @@ export interface PolicyOptions {
   readonly workspace: string | undefined;
   /** For how long a person's answer may stand, beyond once. */
   readonly scopes: readonly Scope[];
-  /** What a person said to this question, where it stands. */
-  remembered(question: string): boolean | undefined;
+  /** What a person said to this question for as long as `scope` says, where it stands. */
+  remembered(question: string, scope: Scope): boolean | undefined;
 }
 
 /** What is to be remembered of a person's answer. */
@@ -42,14 +42,27 @@ export class Policy {
     this.#options = options;
   }
 
-  /** Undefined when there is nothing to say. `question` is its key (`questionKey`). */
-  async verdict(facts: ToolFacts, question: string): Promise<Verdict | undefined> {
-    const { rules, workspace, remembered } = this.#options;
-    const decision = await decide(rules, facts, workspace);
+  /**
+   * Undefined when there is nothing to say. `facts` are the request in each way in which it may be meant; `question` is
+   * its key (`questionKey`).
+   */
+  async verdict(facts: readonly ToolFacts[], question: string): Promise<Verdict | undefined> {
+    const { rules, workspace } = this.#options;
+    const decision = await decideAll(rules, facts, workspace);
     const ruled = decision === undefined ? undefined : { answer: decision.answer, why: { rule: decision.rule } };
     if (ruled?.answer === 'deny') return ruled;
-    const said = remembered(question);
+    const said = this.#remembered(question);
     return said === undefined ? ruled : { answer: said ? 'allow' : 'deny', why: { remembered: question } };
+  }
+
+  /** A worker that lets answers stand no more does not go by those of before either. */
+  #remembered(question: string): boolean | undefined {
+    const { scopes, remembered } = this.#options;
+    for (const scope of ['execution', 'conversation'] as const) {
+      const said = scopes.includes(scope) ? remembered(question, scope) : undefined;
+      if (said !== undefined) return said;
+    }
+    return undefined;
   }
 
   /** Whether a person's answer is to stand for longer than once; undefined for once. */

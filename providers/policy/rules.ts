@@ -33,6 +33,12 @@ function pathProblem(path: string): string | undefined {
 /** A tool by its name, or all whose names begin as what stands before a `*`. */
 const toolName = text.regex(/^[^*]{1,200}\*?$/, 'must be the name of a tool, or the beginning of one and "*"');
 
+/** The same for a model, whose tools have names that its API takes. Any other would never match. */
+const modelToolName = text.regex(
+  /^[A-Za-z0-9_-]{1,64}\*?$/,
+  'must be the name of a tool as the model knows it (1–64 of A–Z a–z 0–9 _ -), or the beginning of one and "*"',
+);
+
 const fields = {
   /** What the log calls it; by default its place, such as `policy.0`. */
   name: z.string().min(1).max(100).optional(),
@@ -73,7 +79,7 @@ const modelRuleSchema = z
     ...fields,
     /** Calls of this model, by its name in the configuration. */
     model: z.string().min(1).optional(),
-    tool: toolName.optional(),
+    tool: modelToolName.optional(),
   })
   .refine(notBoth, NOT_BOTH);
 export type ModelPolicyRule = z.input<typeof modelRuleSchema>;
