@@ -1,7 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { MAX_RECOVERIES_WITHOUT_PROGRESS } from '../../protocol/limits.js';
-import { scriptedProvider } from '../../providers/scripted/provider.js';
-import { providerQueue } from '../../workflows/messages.js';
 import { Cluster, QUICK_POOL, types } from '../support/cluster.js';
 import { WorkerProcesses } from '../support/kill.js';
 import { expectWhole, keptText, recoveries } from '../support/log-checks.js';
@@ -128,39 +125,6 @@ describe('a worker killed with kill -9', () => {
     const events = await cluster.log(id);
     expectWhole(events);
     expect(events.at(-1)?.data).toEqual({ reason: 'stop', confirmation: 'lost' });
-  });
-});
-
-describe('workers that take tasks and are never heard of again (frozen, cut off)', () => {
-  it('use up nothing of an execution that has not started: it begins as soon as one lives', async () => {
-    // The catalog knows the provider; its queue is polled by nobody but this test.
-    await (await cluster.worker()).shutdown();
-    const elsewhere = await cluster.worker({ providers: [scriptedProvider({ id: 'elsewhere' })] });
-    const { id } = await cluster.run([{ say: 'x' }]);
-    const swallowed = MAX_RECOVERIES_WITHOUT_PROGRESS + 1;
-    for (let i = 0; i < swallowed; i++) {
-      const { workflowService: server } = cluster.temporal;
-      const task = await cluster.temporal.withDeadline(Date.now() + 30_000, () =>
-        server.pollActivityTaskQueue({
-          namespace: cluster.server.namespace,
-          taskQueue: { name: providerQueue('scripted') },
-          identity: 'frozen',
-        }),
-      );
-      expect(task.workflowExecution?.workflowId).toContain(id);
-    }
-    const alive = await cluster.worker();
-    const events = await cluster.log(id);
-    expect(types(events)).toEqual([
-      'run.queued',
-      'run.started',
-      'output.text.delta',
-      'output.text.done',
-      'run.completed',
-    ]);
-    expect((await cluster.state(id)).attempt).toBe(swallowed + 1);
-    await alive.shutdown();
-    await elsewhere.shutdown();
   });
 });
 

@@ -1,7 +1,7 @@
 /** `holdfast demo --crash` for real: its server, its worker processes, its kills. */
 import { afterAll, expect, test } from 'vitest';
-import { Built } from './built.js';
-import { inOrder, removeScratches } from './command.js';
+import { Built } from '../cli/built.js';
+import { inOrder, removeScratches } from '../cli/command.js';
 
 const TIMEOUT = 180_000;
 const NOTHING = { processes: [], files: [] };

@@ -3,10 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { installFaultHook } from '../../activities/fault-points.js';
 import { MAX_RECOVERIES_WITHOUT_PROGRESS } from '../../protocol/limits.js';
 import { PROTOCOL_VERSION, type ProviderManifest } from '../../protocol/manifest.js';
+import { scriptedProvider } from '../../providers/scripted/provider.js';
 import { announceProviders } from '../../worker/announce.js';
 import { providerQueue } from '../../workflows/messages.js';
 import { json } from '../messages/raw.js';
-import { Cluster } from '../support/cluster.js';
+import { Cluster, types } from '../support/cluster.js';
 import { expectWhole } from '../support/log-checks.js';
 
 const POOL = { heartbeatTimeoutMs: 500, leaseMs: 2_000, stopGraceMs: 500 };
@@ -154,5 +155,35 @@ describe('a host that fails an attempt before its provider is called', () => {
     } finally {
       installFaultHook(undefined);
     }
+  });
+});
+
+describe('workers that take tasks and are never heard of again (frozen, cut off)', () => {
+  it('use up nothing of an execution that has not started: it begins as soon as one lives', async () => {
+    const own = await Cluster.start();
+    // The catalog knows the provider; its queue is polled by nobody but this test.
+    await (await own.worker()).shutdown();
+    await own.worker({ providers: [scriptedProvider({ id: 'elsewhere' })] });
+    const { id } = await own.run([{ say: 'x' }]);
+    const swallowed = MAX_RECOVERIES_WITHOUT_PROGRESS + 1;
+    for (let i = 0; i < swallowed; i++) {
+      const { workflowService: server } = own.temporal;
+      const { namespace } = own.server;
+      const taskQueue = { name: providerQueue('scripted') };
+      const task = await own.temporal.withDeadline(Date.now() + 30_000, () =>
+        server.pollActivityTaskQueue({ namespace, taskQueue, identity: 'frozen' }),
+      );
+      expect(task.workflowExecution?.workflowId).toContain(id);
+    }
+    await own.worker();
+    expect(types(await own.log(id))).toEqual([
+      'run.queued',
+      'run.started',
+      'output.text.delta',
+      'output.text.done',
+      'run.completed',
+    ]);
+    expect((await own.state(id)).attempt).toBe(swallowed + 1);
+    await own.stopCompared();
   });
 });
