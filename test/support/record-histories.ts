@@ -10,6 +10,8 @@ import { resolveTemporalCli } from '../../dev/resolve.js';
 import { Cluster } from './cluster.js';
 import { WorkerProcess } from './kill.js';
 
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
 const POOL = { heartbeatTimeoutMs: 1_000, leaseMs: 1_000, stopGraceMs: 1_000 };
 
 const cluster = await Cluster.start();
@@ -104,5 +106,6 @@ await cluster.stop();
 process.exit(0);
 
 function hideMachine(key: string, value: unknown): unknown {
+  if (key === 'stackTrace' && typeof value === 'string') return value.replaceAll(ROOT, '');
   return key === 'identity' ? 'recorded' : value;
 }
