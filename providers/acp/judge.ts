@@ -7,50 +7,36 @@ import type { ActionResponse, ApprovalOption } from '../../protocol/action.js';
 import type { Json, JsonObject } from '../../protocol/json.js';
 import type { ToolFacts } from '../policy/decide.js';
 import { commandIn, Places } from '../policy/facts.js';
-import { MAX_REMEMBERED, onlyOption, onRecord, Policy } from '../policy/policy.js';
-import { questionKey, type Scope } from '../policy/remembered.js';
-import type { Rule } from '../policy/rules.js';
+import { onlyOption, onRecord } from '../policy/policy.js';
+import { questionKey } from '../policy/remembered.js';
+import { StandingPolicy, type StandingPolicyOptions } from '../policy/standing.js';
 import { boundJson } from '../process/bound.js';
 import { isObject } from './message.js';
 
 /** Of what an event shows of a tool call; whole, it is in the agent's own updates. */
 const MAX_SHOWN = 4096;
-export interface JudgeOptions {
+
+export interface JudgeOptions extends StandingPolicyOptions {
   readonly agent: string;
-  /** Absolute path of the folder that the agent works in. */
-  readonly workspace: string;
-  readonly rules: readonly Rule[];
-  /** For how long a person's answer may stand, beyond once. */
-  readonly scopes: readonly Scope[];
-  /** Answers that stand for the whole conversation. */
-  readonly conversation: {
-    answerOf(key: string): boolean | undefined;
-    remember(key: string, approved: boolean): Promise<void>;
-  };
   /** What a tool call was announced with. */
   toolKind(toolCallId: string): string | undefined;
-  note(name: string, data: JsonObject): Promise<void>;
 }
 
 type ToolCall = Readonly<Record<string, unknown>>;
 
 export class Judge {
   readonly #options: JudgeOptions;
-  readonly #policy: Policy;
-  readonly #execution = new Map<string, boolean>();
+  readonly #policy: StandingPolicy;
 
   constructor(options: JudgeOptions) {
     this.#options = options;
-    const { rules, workspace, scopes, conversation } = options;
-    const remembered = (key: string, scope: Scope) =>
-      scope === 'execution' ? this.#execution.get(key) : conversation.answerOf(key);
-    this.#policy = new Policy({ rules, workspace, scopes, remembered });
+    this.#policy = new StandingPolicy(options);
   }
 
   /** The agent's option that answers the request, or undefined when a person is to be asked. */
   async answer(toolCall: ToolCall, options: readonly ApprovalOption[]): Promise<ApprovalOption | undefined> {
-    const verdict = await this.#policy.verdict([this.#facts(toolCall)], this.#key(toolCall));
-    if (verdict === undefined || verdict.answer === 'ask') return undefined;
+    const verdict = await this.#policy.verdict(this.#facts(toolCall), this.#key(toolCall));
+    if (verdict === undefined) return undefined;
     const option = onlyOption(options, verdict.answer === 'allow');
     if (option !== undefined) await this.#options.note(...onRecord.answered(verdict, this.#shown(toolCall), option));
     return option;
@@ -58,15 +44,7 @@ export class Judge {
 
   /** Takes note of a person's answer, where it is to stand for longer. */
   async learn(toolCall: ToolCall, response: ActionResponse): Promise<void> {
-    const standing = this.#policy.standing(response);
-    if (standing === undefined) return;
-    const { conversation, note } = this.#options;
-    if (!standing.isAllowed) return await note(...onRecord.refused(standing, this.#shown(toolCall)));
-    const key = this.#key(toolCall);
-    const { scope, approved } = standing;
-    if (this.#execution.size < MAX_REMEMBERED) this.#execution.set(key, approved);
-    if (scope === 'conversation') await conversation.remember(key, approved);
-    await note(...onRecord.remembered(standing, key, this.#shown(toolCall)));
+    await this.#policy.learn(response, this.#key(toolCall), this.#shown(toolCall));
   }
 
   #kind({ kind, toolCallId }: ToolCall): string | undefined {

@@ -6,9 +6,10 @@ import { type ActionResponse, approvalOptions } from '../../protocol/action.js';
 import type { JsonObject } from '../../protocol/json.js';
 import type { ToolFacts } from '../policy/decide.js';
 import { commandIn, type Fields, Places } from '../policy/facts.js';
-import { MAX_REMEMBERED, onlyOption, onRecord, Policy } from '../policy/policy.js';
+import { onlyOption, onRecord } from '../policy/policy.js';
 import { questionKey, type Scope } from '../policy/remembered.js';
 import type { Rule } from '../policy/rules.js';
+import { StandingPolicy } from '../policy/standing.js';
 import { boundJson } from '../process/bound.js';
 import type { Question } from './events.js';
 import type { CommandMemory } from './memory.js';
@@ -31,21 +32,25 @@ export interface ApprovalsOptions {
 
 export class Approvals {
   readonly #options: ApprovalsOptions;
-  readonly #policy: Policy;
-  readonly #execution = new Map<string, boolean>();
+  readonly #policy: StandingPolicy;
 
   constructor(options: ApprovalsOptions) {
-    const { rules, scopes, cwd, memory } = options;
+    const { rules, scopes, cwd, memory, keep, note } = options;
     this.#options = options;
-    const remembered = (key: string, scope: Scope) =>
-      scope === 'execution' ? this.#execution.get(key) : memory.answers.of(key);
-    this.#policy = new Policy({ rules, scopes, workspace: cwd, remembered });
+    const conversation = {
+      answerOf: (key: string) => memory.answers.of(key),
+      remember: async (key: string, approved: boolean) => {
+        memory.answers.remember(key, approved);
+        await keep();
+      },
+    };
+    this.#policy = new StandingPolicy({ rules, scopes, workspace: cwd, conversation, note });
   }
 
   /** The answer that needs no person, or undefined. Its record is handed to the log first, and written there soon after. */
   async answer(question: Question): Promise<ActionResponse | undefined> {
-    const verdict = await this.#policy.verdict([this.#facts(question)], this.#key(question));
-    if (verdict === undefined || verdict.answer === 'ask') return undefined;
+    const verdict = await this.#policy.verdict(this.#facts(question), this.#key(question));
+    if (verdict === undefined) return undefined;
     const approved = verdict.answer === 'allow';
     const options = approvalOptions(boundJson(question.payload ?? null, Number.POSITIVE_INFINITY).value);
     const option = options === undefined ? undefined : onlyOption(options, approved);
@@ -57,18 +62,7 @@ export class Approvals {
 
   /** Takes note of a person's answer, where it is to stand for longer. */
   async learn(question: Question, response: ActionResponse): Promise<void> {
-    const standing = this.#policy.standing(response);
-    if (standing === undefined) return;
-    const { memory, keep, note } = this.#options;
-    if (!standing.isAllowed) return await note(...onRecord.refused(standing, shown(question)));
-    const key = this.#key(question);
-    const { scope, approved } = standing;
-    if (this.#execution.size < MAX_REMEMBERED) this.#execution.set(key, approved);
-    if (scope === 'conversation') {
-      memory.answers.remember(key, approved);
-      await keep();
-    }
-    await note(...onRecord.remembered(standing, key, shown(question)));
+    await this.#policy.learn(response, this.#key(question), shown(question));
   }
 
   #facts({ payload }: Question): ToolFacts {
